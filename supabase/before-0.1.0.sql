@@ -177,6 +177,14 @@ alter table ai.runs
   add column billing_name text,
   add column billing_account text;
 
+alter table ai.usage_daily
+  drop constraint usage_daily_workspace_id_day_app_id_key_lineage_id_provider_key,
+  add column billing_name text,
+  add column billing_account text,
+  add unique nulls not distinct (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, billing_name, billing_account
+  );
+
 alter table ai.model_routes
   add column tier_multipliers jsonb not null default '{}' check (jsonb_typeof(tier_multipliers) = 'object'),
   add column trusts_stated_cost boolean not null default false;

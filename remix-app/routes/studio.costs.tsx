@@ -40,7 +40,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { provider, accountId } = filter;
   const [page, compared] = await Promise.all([
     listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
-    // Runs know no provider's account, so that there is nothing to compare one with.
+    // Costs are compared by provider: runs may name no account.
     accountId === undefined
       ? compareCosts(context, {
           reader,

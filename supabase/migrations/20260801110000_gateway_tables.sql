@@ -683,7 +683,11 @@ create table ai.usage_daily (
   timed bigint not null,
   latency_marks numeric not null,
   first_token_marks numeric not null,
-  unique nulls not distinct (workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode)
+  billing_name text,
+  billing_account text,
+  unique nulls not distinct (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, billing_name, billing_account
+  )
 );
 comment on table ai.usage_daily is
   'Runs summed by the UTC day that they began in. Never the truth itself: ai.roll_up_usage() makes it from ai.runs again. '

@@ -1475,10 +1475,11 @@ as $$
     sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
     coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
     coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
-    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0)
+    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
+    r.billing_name, r.billing_account
   from ai.runs r
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
-  group by 1, 2, 3, 4, 5, 6, 7, 8
+  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account
 $$;
 comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
   'A workspace''s runs of a half-open range, open ones included, summed as ai.usage_daily has them.';

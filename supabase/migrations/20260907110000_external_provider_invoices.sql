@@ -299,7 +299,8 @@ begin
     'meteredUsd', case when ai.cost_visible(workspace) then (
       select trim_scale(coalesce(sum(u.cost_usd), 0))::text
       from ai.usage_between(workspace, window_from, window_to) u
-      where u.provider_id = record ->> 'provider'
+      where ai.billing_provider(u) = record ->> 'provider'
+        and coalesce(u.billing_account = record ->> 'accountId', true)
     ) end,
     'importedUsd', trim_scale(imported.amount)::text,
     'importedRecords', imported.records,
@@ -310,8 +311,8 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'What was metered of an invoice''s provider and imported of its account in its days (ai.invoice_days), and the other '
-  'invoices of its account that share one of them. Null for more than 366 days. Granted to nobody.';
+  'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
+  '(ai.invoice_days), and the other invoices of its account in these days. Null for more than 366 days. Granted to nobody.';
 
 create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
   language sql
@@ -540,15 +541,24 @@ begin
         coalesce(jsonb_agg(
           jsonb_build_object(
             'accountId', p.account_id,
+            'meteredUsd', case when visible and p.metered_by_account then trim_scale(p.metered)::text end,
             'importedUsd', trim_scale(p.imported)::text,
             'invoicedUsd', trim_scale(p.invoiced)::text,
+            'importedDifferenceUsd',
+              case when visible and p.metered_by_account then trim_scale(p.imported - p.metered)::text end,
             'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'runs', case when p.metered_by_account then p.runs end,
             'importedRecords', p.records,
             'invoices', p.invoices
           )
           order by p.account_id collate "C" nulls first
-        ) filter (where p.records > 0 or p.invoices > 0), '[]') as accounts
-      from parts p
+        ) filter (where p.records > 0 or p.invoices > 0 or p.metered_by_account), '[]') as accounts
+      from (
+        -- One run without an account leaves open what the month's accounts were charged.
+        select *, bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+          as metered_by_account
+        from parts q
+      ) as p
       group by p.month, p.provider
     )
     select jsonb_build_object(
@@ -597,7 +607,8 @@ end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
-  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it.';
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
+  'of accounts unless all runs of the month and provider name theirs.';
 
 -- Definer: as ai.list_provider_costs.
 create or replace function ai.reconcile_costs(
@@ -717,6 +728,16 @@ $$;
 comment on function ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer) is
   'ai.cost_comparison_page for a member with use_ai_studio, else { outcome: not_allowed }.';
 
+create or replace function ai.billing_provider(part ai.usage_daily) returns text
+  language sql
+  immutable
+  security invoker
+as $$
+  select coalesce(part.billing_name, part.provider_id, 'unknown')
+$$;
+comment on function ai.billing_provider(ai.usage_daily) is
+  'The provider''s name in imported costs and invoices: the billing name of the runs, else the provider''s id.';
+
 create or replace function ai.reconciled_costs(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns table (
     month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
@@ -730,8 +751,8 @@ as $$
   select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
     coalesce(sum(s.requests), 0), count(s.imported), count(s.invoiced)
   from (
-    select date_trunc('month', u.day::timestamp)::date as month, coalesce(u.provider_id, 'unknown') as provider,
-      null::text as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
+    select date_trunc('month', u.day::timestamp)::date as month, ai.billing_provider(u) as provider,
+      u.billing_account as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
       u.requests
     from ai.usage_between(workspace, window_from, window_to) u
     union all
@@ -750,8 +771,8 @@ as $$
   group by s.month, s.provider, s.account_id
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Metered, imported and invoiced cost side by side. The gateway''s runs know no provider''s account, so that they stand '
-  'with none; an invoice counts in the month that its days begin in (ai.invoice_days).';
+  'Metered, imported and invoiced cost by month, provider and account. Runs count for ai.billing_provider and the account '
+  'that they name, if any; an invoice counts in the month that its days begin in (ai.invoice_days).';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { bindKey } from "./ai-callers.ts";
-import { createTenant, type Tenant } from "./ai-fixtures.ts";
+import { begin, chatCall, createTenant, outcome, settle, type Tenant, type TenantOptions } from "./ai-fixtures.ts";
 import { type Database, test } from "./database.ts";
 
 type Place = Tenant & { appId: string };
 
-async function createPlace(db: Database): Promise<Place> {
-  const tenant = await createTenant(db);
+async function createPlace(db: Database, options: TenantOptions = {}): Promise<Place> {
+  const tenant = await createTenant(db, options);
   const app = await bindKey(db, tenant);
   return { ...tenant, appId: app.id };
 }
@@ -143,6 +143,64 @@ describe("lists of imports", () => {
     const [stranger, early] = [randomUUID(), "2024-01-01"];
     expect((await call(db, "compare_costs", [stranger, workspaceId])).outcome).toBe("not_allowed");
     expect((await call(db, "compare_costs", [ownerId, workspaceId, early, "2026-01-01"])).outcome).toBe("bad_window");
+  });
+
+  test("reconcile runs under their billing name and account, else under the provider's id without one", async ({
+    db,
+  }) => {
+    // USD 1 a run.
+    const place = await createPlace(db, { credits: "1000000000", prices: { input: "1", output: "1" } });
+    const { ownerId, workspaceId } = place;
+    const [{ first = "" } = {}] = await db.query<{ first: string }>(
+      "select to_char(date_trunc('month', now(), 'UTC') at time zone 'UTC', 'YYYY-MM-DD') as first",
+    );
+    const run = async (billing: object) => {
+      const begun = await begin(db, chatCall(place));
+      await settle(db, [outcome(begun, { usage: { input_tokens: 1_000_000, output_tokens: 0 }, ...billing })]);
+    };
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    const reconcile = async () =>
+      (await call(db, "reconcile_costs", [ownerId, workspaceId, `${first}T00:00:00Z`, tomorrow])).records;
+    const at = { occurredAt: `${first}T00:00:00Z`, observedAt: `${first}T00:00:00Z` };
+
+    await run({});
+    await importCost(db, place, { ...at, provider: "demo" });
+    const unnamed = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
+    expect(await reconcile()).toMatchObject([
+      { provider: "demo", meteredUsd: "1", runs: 1, accounts: [{ accountId: "acct-1", ...unnamed }] },
+    ]);
+
+    await run({ billing_name: "openai", billing_account: "acct-1" });
+    await run({ billing_name: "openai", billing_account: "acct-2" });
+    await importCost(db, place, at);
+    const named = [
+      { accountId: "acct-1", meteredUsd: "1", importedUsd: "1", importedDifferenceUsd: "0", runs: 1 },
+      { accountId: "acct-2", meteredUsd: "1", importedUsd: "0", importedDifferenceUsd: "-1", runs: 1 },
+    ];
+    expect(await reconcile()).toMatchObject([
+      { provider: "demo" },
+      { provider: "openai", meteredUsd: "2", accounts: named },
+    ]);
+    const periodEnd = new Date().toISOString().slice(0, 10);
+    const entry = { provider: "openai", amountUsd: "1", issuedOn: first, periodStart: first, periodEnd };
+    const meteredFor = async (accountId?: string) => {
+      const record = JSON.stringify({ ...entry, ...(accountId ? { accountId } : {}) });
+      return (await call(db, "invoice_comparison", [workspaceId, record])).meteredUsd;
+    };
+    expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
+
+    // One run without an account leaves open what each account was charged.
+    await run({ billing_name: "openai" });
+    expect(await reconcile()).toMatchObject([
+      { provider: "demo" },
+      { provider: "openai", meteredUsd: "3", accounts: [{ accountId: "acct-1", importedUsd: "1", ...unnamed }] },
+    ]);
+    expect(await meteredFor("acct-1")).toBe("2");
+
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      workspaceId,
+    ]);
+    expect((await reconcile())[1]).toMatchObject({ meteredUsd: null, importedDifferenceUsd: null });
   });
 
   test("reconcile 366 days at once, and not a microsecond more", async ({ db }) => {

@@ -77,9 +77,14 @@ const reconciledMonth = z.object({
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
+      /** Null, too, where not all runs of the provider's month name an account. */
+      meteredUsd: amountText.nullable(),
       importedUsd: amountText,
       invoicedUsd: amountText,
+      importedDifferenceUsd: amountText.nullable(),
       invoicedDifferenceUsd: amountText,
+      /** Null where not all runs of the provider's month name an account. */
+      runs: count.nullable(),
       importedRecords: count,
       invoices: count,
     }),

@@ -29,14 +29,15 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
     {
       label: "Metered",
       numeric: true,
-      cell: ({ account, meteredUsd }) => (account.of === "one" ? <Unknown /> : <Usd amount={meteredUsd} />),
+      cell: ({ account, meteredUsd }) =>
+        account.of === "one" && meteredUsd === null ? <Unknown /> : <Usd amount={meteredUsd} />,
     },
     { label: "Imported", numeric: true, cell: ({ importedUsd }) => <Usd amount={importedUsd} /> },
     {
       label: "Less metered",
       numeric: true,
       cell: ({ account, importedDifferenceUsd, importedDifferencePercent }) =>
-        account.of === "one" ? (
+        account.of === "one" && importedDifferenceUsd === null ? (
           <Unknown />
         ) : (
           <DifferenceText usd={importedDifferenceUsd} percent={importedDifferencePercent} />
@@ -81,7 +82,7 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
 
 function Unknown() {
   return (
-    <span className="text-muted" title="Runs know no provider’s account">
+    <span className="text-muted" title="Not all runs of this month name a provider account">
       <span aria-hidden="true">–</span>
       <span className="sr-only">not known by account</span>
     </span>

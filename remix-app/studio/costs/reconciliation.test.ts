@@ -50,8 +50,9 @@ describe("the state of a month", () => {
     expect(stateOf({ invoices: 0 }, "2026-02-01")).toBe("invoice_missing");
   });
 
-  test("is told of each account, which knows no metering", () => {
-    const amounts = { invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
+  test("is that of each account, too, whose metering is unknown where runs name none", () => {
+    const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: null };
+    const amounts = { ...unknown, invoicedUsd: "4", invoicedDifferenceUsd: "-1", importedRecords: 1, invoices: 1 };
     const cells = cellsOf(
       {
         ...month,
@@ -72,6 +73,15 @@ describe("the state of a month", () => {
     // Records without any account are the provider's line itself.
     const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
+  });
+
+  test("compares an account with its own runs where they name it", () => {
+    const account = { ...month, accountId: "acct-1" };
+    const statesOf = (changes: Partial<ReconciledMonth["accounts"][number]>) =>
+      cellsOf({ ...month, accounts: [{ ...account, ...changes }] }, { today: "2026-03-01" }).map(({ state }) => state);
+    expect(statesOf({})).toEqual(["agrees", "agrees"]);
+    expect(statesOf({ importedDifferenceUsd: "0.01" })).toEqual(["agrees", "metering_differs"]);
+    expect(statesOf({ importedRecords: 0, invoices: 0 })).toEqual(["agrees", "nothing_reported"]);
   });
 });
 

@@ -17,7 +17,7 @@ export interface ReconciledCell {
   /** YYYY-MM, of UTC. */
   month: string;
   provider: string;
-  /** `all`: the provider's line, which alone knows what was metered. Null: records that name no account. */
+  /** `all`: the provider's line. Null: records that name no account. */
   account: { of: "all" } | { of: "one"; id: string | null };
   meteredUsd: string | null;
   importedUsd: string;
@@ -77,10 +77,9 @@ export function cellsOf(record: ReconciledMonth, { today }: { today: string }): 
   return named
     ? [
         whole,
-        ...accounts.map(({ accountId, ...amounts }) => {
+        ...accounts.map(({ accountId, runs, ...amounts }) => {
           const account = { of: "one", id: accountId } as const;
-          const unknown = { meteredUsd: null, importedDifferenceUsd: null, runs: 0 };
-          const cell = cellOf({ ...amounts, ...unknown, month, provider, account, open });
+          const cell = cellOf({ ...amounts, runs: runs ?? 0, month, provider, account, open });
           return { ...cell, repeats: cell.state === whole.state };
         }),
       ]

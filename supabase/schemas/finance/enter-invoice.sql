@@ -111,7 +111,8 @@ begin
     'meteredUsd', case when ai.cost_visible(workspace) then (
       select trim_scale(coalesce(sum(u.cost_usd), 0))::text
       from ai.usage_between(workspace, window_from, window_to) u
-      where u.provider_id = record ->> 'provider'
+      where ai.billing_provider(u) = record ->> 'provider'
+        and coalesce(u.billing_account = record ->> 'accountId', true)
     ) end,
     'importedUsd', trim_scale(imported.amount)::text,
     'importedRecords', imported.records,
@@ -122,8 +123,8 @@ begin
 end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
-  'What was metered of an invoice''s provider and imported of its account in its days (ai.invoice_days), and the other '
-  'invoices of its account that share one of them. Null for more than 366 days. Granted to nobody.';
+  'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
+  '(ai.invoice_days), and the other invoices of its account in these days. Null for more than 366 days. Granted to nobody.';
 
 create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
   language sql

@@ -66,15 +66,24 @@ begin
         coalesce(jsonb_agg(
           jsonb_build_object(
             'accountId', p.account_id,
+            'meteredUsd', case when visible and p.metered_by_account then trim_scale(p.metered)::text end,
             'importedUsd', trim_scale(p.imported)::text,
             'invoicedUsd', trim_scale(p.invoiced)::text,
+            'importedDifferenceUsd',
+              case when visible and p.metered_by_account then trim_scale(p.imported - p.metered)::text end,
             'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'runs', case when p.metered_by_account then p.runs end,
             'importedRecords', p.records,
             'invoices', p.invoices
           )
           order by p.account_id collate "C" nulls first
-        ) filter (where p.records > 0 or p.invoices > 0), '[]') as accounts
-      from parts p
+        ) filter (where p.records > 0 or p.invoices > 0 or p.metered_by_account), '[]') as accounts
+      from (
+        -- One run without an account leaves open what the month's accounts were charged.
+        select *, bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+          as metered_by_account
+        from parts q
+      ) as p
       group by p.month, p.provider
     )
     select jsonb_build_object(
@@ -123,7 +132,8 @@ end
 $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
-  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it.';
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
+  'of accounts unless all runs of the month and provider name theirs.';
 
 -- Definer: as ai.reconcile_costs.
 create or replace function ai.compare_costs(
@@ -202,6 +212,16 @@ comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text
   'A page of the providers of a range by name, or one of them: what was metered and imported of each, and totals of all. '
   'Those of which nothing is known are left out; meteredUsd is null where the workspace hides it.';
 
+create or replace function ai.billing_provider(part ai.usage_daily) returns text
+  language sql
+  immutable
+  security invoker
+as $$
+  select coalesce(part.billing_name, part.provider_id, 'unknown')
+$$;
+comment on function ai.billing_provider(ai.usage_daily) is
+  'The provider''s name in imported costs and invoices: the billing name of the runs, else the provider''s id.';
+
 create or replace function ai.reconciled_costs(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns table (
     month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
@@ -215,8 +235,8 @@ as $$
   select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
     coalesce(sum(s.requests), 0), count(s.imported), count(s.invoiced)
   from (
-    select date_trunc('month', u.day::timestamp)::date as month, coalesce(u.provider_id, 'unknown') as provider,
-      null::text as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
+    select date_trunc('month', u.day::timestamp)::date as month, ai.billing_provider(u) as provider,
+      u.billing_account as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
       u.requests
     from ai.usage_between(workspace, window_from, window_to) u
     union all
@@ -235,8 +255,8 @@ as $$
   group by s.month, s.provider, s.account_id
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Metered, imported and invoiced cost side by side. The gateway''s runs know no provider''s account, so that they stand '
-  'with none; an invoice counts in the month that its days begin in (ai.invoice_days).';
+  'Metered, imported and invoiced cost by month, provider and account. Runs count for ai.billing_provider and the account '
+  'that they name, if any; an invoice counts in the month that its days begin in (ai.invoice_days).';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text

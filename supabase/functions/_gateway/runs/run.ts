@@ -75,7 +75,7 @@ export function openRun(
   });
   let platform: Platform | undefined;
   function billing(last: CallUse | undefined) {
-    const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? {};
+    const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? run.routes[0] ?? {};
     const provider = gateway.providers.get(id);
     return { billing_name: provider?.billingName, billing_account: provider?.account };
   }

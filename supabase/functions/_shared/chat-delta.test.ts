@@ -116,3 +116,14 @@ describe("streamed tool calls", () => {
     expect(performance.now() - began).toBeLessThan(3_000);
   });
 });
+
+test("a tool call's index may be anything", () => {
+  const index = [{ toString: 0 }];
+  expect(wholeMessage({ tool_calls: [{ index: "1", id: "b" }, { index: {} }, { index, id: "a" }] }).tool_calls).toEqual(
+    [
+      { id: "", type: "function", function: { name: "", arguments: "" } },
+      { id: "a", type: "function", function: { name: "", arguments: "" } },
+      { id: "b", type: "function", function: { name: "", arguments: "" } },
+    ],
+  );
+});

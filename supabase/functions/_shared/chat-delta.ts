@@ -21,7 +21,7 @@ export function mergeDelta(message: Members, delta: Members): void {
 export function wholeMessage(merged: Members): Members {
   const { content, tool_calls: calls, ...rest } = merged;
   const tool_calls = (Array.isArray(calls) ? calls.filter(isMembers) : [])
-    .toSorted((one, other) => Number(one.index ?? 0) - Number(other.index ?? 0))
+    .toSorted((one, other) => placeOf(one) - placeOf(other))
     .map(({ index, ...call }) => wholeCall(call));
   const called = tool_calls.length > 0;
   return {
@@ -30,6 +30,11 @@ export function wholeMessage(merged: Members): Members {
     ...rest,
     ...(called ? { tool_calls } : {}),
   };
+}
+
+/** Where a tool call says that it belongs. Converting an object to a number can throw. */
+function placeOf({ index }: Members): number {
+  return typeof index === "number" || typeof index === "string" ? Number(index) || 0 : 0;
 }
 
 function wholeCall({ id = "", function: called, ...rest }: Members): Members {

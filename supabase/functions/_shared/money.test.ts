@@ -103,6 +103,30 @@ describe("the tariff", () => {
   });
 });
 
+describe("a multiplier", () => {
+  const tariff = (tier_multipliers: Record<string, number>) => ({
+    prices: [{ min_input_tokens: 0, input: "2", output: "8" }],
+    tier_multipliers,
+  });
+  const costAt = (tier: string, multipliers: Record<string, number> = {}) =>
+    formatDecimal(usageCostUsd(tariff(multipliers), { input_tokens: 1_000_000, output_tokens: 0 }, tier));
+
+  test.for([
+    [0, "0"],
+    [1e-7, "0.0000002"],
+    [0.1, "0.2"],
+    [1.75, "3.5"],
+    [1e21, "2000000000000000000000"],
+  ] as const)("of %d is exact", ([multiplier, cost]) => {
+    expect(costAt("flex", { flex: multiplier })).toBe(cost);
+  });
+
+  test.for(["constructor", "toString", "hasOwnProperty", "__proto__"])("is none of a tier called %s", (tier) => {
+    expect(costAt(tier)).toBe("2");
+    expect(isTierPriced(tariff({}), tier)).toBe(false);
+  });
+});
+
 describe("decimals", () => {
   const decimals = fc.record({ units: fc.bigInt({ min: -(10n ** 40n), max: 10n ** 40n }), scale: fc.nat(20) });
 

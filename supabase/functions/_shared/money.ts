@@ -1,4 +1,5 @@
 import { add, type Decimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
+import { readDecimalText } from "./usd-amount.ts";
 
 /** One tier of a route's prices as decimal text, as `ai.begin_run` answers it: USD per million tokens, and USD per fee. */
 export type PriceTier = {
@@ -83,7 +84,9 @@ export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: s
 /** Returns whether a tariff has a price for a service tier. */
 export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: string): boolean {
   return (
-    listPriceTiers.has(tier) || tier in tier_multipliers || prices.some(({ service_tier }) => service_tier === tier)
+    listPriceTiers.has(tier) ||
+    Object.hasOwn(tier_multipliers, tier) ||
+    prices.some(({ service_tier }) => service_tier === tier)
   );
 }
 
@@ -111,6 +114,8 @@ function priceFor(
   );
   const tier = ascending.findLast((each) => each.min_input_tokens <= inputTokens) ?? ascending[0];
   if (!tier) throw new RangeError("a route without a price");
-  const multiplier = own.length > 0 ? 1 : (tier_multipliers[servedTier] ?? 1);
-  return { tier, multiplier: parseDecimal(String(multiplier)) };
+  // The provider names the tier, so it may be a member of every object, such as `constructor`.
+  const multiplier = own.length === 0 && Object.hasOwn(tier_multipliers, servedTier) ? tier_multipliers[servedTier] : 1;
+  // JavaScript writes a small number with an exponent.
+  return { tier, multiplier: parseDecimal(readDecimalText(String(multiplier)) ?? "1") };
 }

@@ -1718,7 +1718,8 @@ begin
     route = coalesce(o.route, r.route),
     input_tokens = greatest(r.input_tokens, o.input_tokens),
     output_tokens = greatest(r.output_tokens, o.output_tokens),
-    cost_so_far_usd = greatest(r.cost_so_far_usd, o.cost_usd)
+    -- As the sweep charges it. A cost that fits no column would keep the other runs of the batch from being touched.
+    cost_so_far_usd = greatest(r.cost_so_far_usd, least(o.cost_usd, r.reserved_usd))
   from jsonb_to_recordset(runs) as o (
     created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
   )

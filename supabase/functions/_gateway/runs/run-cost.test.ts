@@ -42,6 +42,16 @@ describe("the cost of a run", () => {
     expect(factsOf(trusting, [stated])).toEqual({ served_tier: "odd" });
   });
 
+  test.for([
+    ["0.000012000000000000002", "0.000012"],
+    ["0.0000000000005", "0"],
+    ["0.00000000000051", "0.000000000001"],
+    ["0.0000000000015", "0.000000000002"],
+  ] as const)("is rounded to the database's twelve decimals: %s", ([statedCostUsd, cost_usd]) => {
+    const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
+    expect(runCost(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
+  });
+
   test("marks a tier without a price, and keeps the other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
     expect(factsOf(run, [call(1, 1, 1)])).toEqual({});

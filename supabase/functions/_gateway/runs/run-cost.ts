@@ -1,4 +1,4 @@
-import { add, type Decimal, formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
+import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "../../_shared/decimal.ts";
 import { isTierPriced, type TokenCounts, usageCostUsd, usdToCredits } from "../../_shared/money.ts";
 import type { Run, RunRoute } from "../database.ts";
 import type { UsageFacts, UsageMark } from "../usage/usage.ts";
@@ -9,11 +9,14 @@ export type CallUse = UsageFacts & { route: number; usage: TokenCounts; basis: "
 /** The cost of a run: USD, and credits before an exemption. Exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
+/** Of an amount of USD in the database. */
+const usdDecimals = 12;
 const nothing: Decimal = { units: 0n, scale: 0 };
 
 /** Returns what provider calls cost at the run's prices, or what the provider states where the route trusts that. */
 export function runCost(run: Pick<Run, "routes" | "credits_per_usd">, calls: readonly CallUse[]): RunCost {
-  const cost = calls.map((call) => callCost(routeOf(run, call), call)).reduce(add, nothing);
+  const exact = calls.map((call) => callCost(routeOf(run, call), call)).reduce(add, nothing);
+  const cost = roundHalfEven(exact, usdDecimals);
   return { cost_usd: formatDecimal(cost), credits: formatDecimal(usdToCredits(cost, run.credits_per_usd)) };
 }
 

@@ -1,7 +1,10 @@
 import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
 
-/** As much as any model can read or write in a call: the limit where the catalogue has no context window. */
-const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000 } as const;
+/**
+ * As much as any model can read or write in a call: the limit where the catalogue has no context window. As many fees and
+ * as high a cost as a call can have: the database could not book much more.
+ */
+const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequests: 10_000, costUsd: 100_000 } as const;
 
 /**
  * Holds stated counts within the model's context window, input and output each: a provider that fetches pages itself
@@ -17,9 +20,18 @@ export function holdWithinWindow(
   if (output_tokens - reasoning_tokens > outputLimit * choices) marks.push("above_output_limit");
   const input = Math.min(input_tokens, contextWindow ?? plausible.inputTokens);
   const output = Math.min(output_tokens, (contextWindow ?? plausible.outputTokens) * choices);
-  if (input === input_tokens && output === output_tokens) return { counts: stated, marks };
-  marks.push(contextWindow === undefined ? "implausible" : "above_context_window");
-  return { counts: partsWithin({ ...stated, input_tokens: input, output_tokens: output }), marks };
+  const { fee_requests = 0 } = stated;
+  const fees = Math.min(fee_requests, plausible.feeRequests);
+  if (fees < fee_requests) marks.push("implausible");
+  if (input < input_tokens || output < output_tokens) {
+    marks.push(contextWindow === undefined ? "implausible" : "above_context_window");
+  } else if (fees === fee_requests) return { counts: stated, marks };
+  return { counts: partsWithin({ ...stated, input_tokens: input, output_tokens: output, fee_requests: fees }), marks };
+}
+
+/** Leaves out a cost that no call can have, so that its counts are charged. */
+export function holdCost(statedUsd: string | undefined): { statedCostUsd?: string; marks: UsageMark[] } {
+  return Number(statedUsd) > plausible.costUsd ? { marks: ["implausible"] } : { statedCostUsd: statedUsd, marks: [] };
 }
 
 /** Holds each part within its whole, and cache reads and writes together. Leaves out parts that are zero. */

@@ -22,6 +22,31 @@ describe("readCompletionUsage", () => {
     expect(read({ ...usage, completion_tokens: 2_001 }, { choices: 2 })?.counts.output_tokens).toBe(2_000);
   });
 
+  test("charges fees up to what a call can have, and marks more", () => {
+    const fees = (num_search_queries: number) => {
+      const usage = read({ prompt_tokens: 5, completion_tokens: 5, num_search_queries });
+      return [usage?.counts.fee_requests, usage?.marks];
+    };
+    expect(fees(10_000)).toEqual([10_000, undefined]);
+    expect(fees(10_001)).toEqual([10_000, ["implausible"]]);
+    expect(fees(Number.MAX_SAFE_INTEGER)).toEqual([10_000, ["implausible"]]);
+  });
+
+  test.for([
+    ["100000", "100000", undefined],
+    ["1e5", "100000", undefined],
+    ["100000.01", undefined, ["implausible"]],
+    ["1e30", undefined, ["implausible"]],
+    ["1e-7", "0.0000001", undefined],
+    ["-1", undefined, undefined],
+    [`0.${"1".repeat(98)}`, `0.${"1".repeat(98)}`, undefined],
+    [`0.${"1".repeat(99)}`, undefined, undefined],
+  ] as const)("reads a cost of %s as far as a call can have it", ([cost, statedCostUsd, marks]) => {
+    const usage = parseAnswer(`{"prompt_tokens":5,"completion_tokens":5,"cost":${cost}}`) as object;
+    const stated = read(usage);
+    expect([stated?.statedCostUsd, stated?.marks]).toEqual([statedCostUsd, marks]);
+  });
+
   test("holds parts within a window that cuts their whole", () => {
     const usage = {
       prompt_tokens: 3_000,

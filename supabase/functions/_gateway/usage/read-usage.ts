@@ -2,7 +2,7 @@ import { add, formatDecimal, multiply, parseDecimal } from "../../_shared/decima
 import { JsonNumber, parseExactJson } from "../../_shared/exact-json.ts";
 import { readDecimalText } from "../../_shared/usd-amount.ts";
 import { isObject } from "../structured/canonical.ts";
-import { holdWithinWindow } from "./limits.ts";
+import { holdCost, holdWithinWindow } from "./limits.ts";
 import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
@@ -78,10 +78,11 @@ function statedUsage(
     reasoningIsSeparate: isPerplexity(usage),
   });
   const held = holdWithinWindow({ ...counts, ...feesOf(usage, stated) }, limits);
+  const { statedCostUsd, marks } = holdCost(readStatedCost(usage));
   return withFacts(held.counts, {
-    statedCostUsd: readStatedCost(usage),
+    statedCostUsd,
     servedTier: readTier(usage),
-    marks: held.marks,
+    marks: [...new Set([...held.marks, ...marks])],
   });
 }
 
@@ -129,9 +130,12 @@ function readStatedCost(usage: Record<string, unknown>): string | undefined {
   return formatDecimal(add(parseDecimal(own), parseDecimal(upstream)));
 }
 
+/** More than any float or decimal of 12 places needs; exact sums of longer texts would take their time. */
+const longestAmount = 100;
+
 /** Exact decimal text of an amount that is not negative. */
 function readAmount(value: unknown): string | undefined {
   const text = value instanceof JsonNumber ? value.text : typeof value === "number" ? String(value) : value;
-  const decimal = typeof text === "string" ? readDecimalText(text) : null;
+  const decimal = typeof text === "string" && text.length <= longestAmount ? readDecimalText(text) : null;
   return decimal === null || decimal.startsWith("-") ? undefined : decimal;
 }

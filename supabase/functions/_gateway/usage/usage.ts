@@ -4,7 +4,10 @@ import type { TokenCounts } from "../../_shared/money.ts";
 export type UsageMark =
   /** The provider stated more than the model's context window, so the window is charged. */
   | "above_context_window"
-  /** The same for a model without a context window in the catalogue: the largest of any model is charged. */
+  /**
+   * The same for a model without a context window in the catalogue: the largest of any model is charged. Or more fees or
+   * a higher cost than a call can have.
+   */
   | "implausible"
   /** The answer is longer than the output limit of the call. */
   | "above_output_limit"

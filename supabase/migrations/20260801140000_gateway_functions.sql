@@ -1719,7 +1719,7 @@ begin
     input_tokens = greatest(r.input_tokens, o.input_tokens),
     output_tokens = greatest(r.output_tokens, o.output_tokens),
     -- As the sweep charges it. A cost that fits no column would keep the other runs of the batch from being touched.
-    cost_so_far_usd = greatest(r.cost_so_far_usd, least(o.cost_usd, r.reserved_usd))
+    cost_so_far_usd = greatest(r.cost_so_far_usd, least(coalesce(o.cost_usd, 0), r.reserved_usd))
   from jsonb_to_recordset(runs) as o (
     created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
   )

@@ -68,6 +68,23 @@ describe("the sweeper", () => {
     }
   });
 
+  test("touches the other runs of a batch when a cost is larger than any column", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const runs = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
+    for (const run of runs) await abandon(db, run, 60);
+    const touched = runs.map((run, at) => ({
+      ...{ created_at: run.created_at, id: run.run_id, route: 1, input_tokens: 1, output_tokens: 1 },
+      ...(at === 0 ? { cost_usd: "1e30" } : {}),
+    }));
+    await db.query("select ai.heartbeat_runs($1)", [JSON.stringify(touched)]);
+    await sweep(db);
+    for (const run of runs) expect(await runRow(db, run)).toMatchObject({ status: "running" });
+    for (const run of runs) await abandon(db, run, 60);
+    await sweep(db);
+    expect(await runRow(db, runs[0] as Begun)).toMatchObject({ billed_credits: runs[0]?.reserved_credits });
+    expect(await runRow(db, runs[1] as Begun)).toMatchObject({ billed_credits: "0.00000000" });
+  });
+
   test("charges the last counts, at most what was reserved", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];

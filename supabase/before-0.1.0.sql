@@ -186,7 +186,10 @@ alter table ai.usage_daily
   );
 
 alter table ai.model_routes
-  add column tier_multipliers jsonb not null default '{}' check (jsonb_typeof(tier_multipliers) = 'object'),
+  add column tier_multipliers jsonb not null default '{}' check (
+    jsonb_typeof(tier_multipliers) = 'object'
+    and not jsonb_path_exists(tier_multipliers, '$.* ? (@.type() != "number" || @ < 0)')
+  ),
   add column trusts_stated_cost boolean not null default false;
 alter table ai.model_prices drop constraint model_prices_one_at_a_time, drop column as_offered;
 drop function ai.price_tier(integer, numeric, numeric, numeric, numeric, numeric);

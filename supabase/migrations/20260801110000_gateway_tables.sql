@@ -31,7 +31,10 @@ create table ai.model_routes (
   provider_id text not null check (provider_id ~ '^[a-z][a-z0-9_]{0,31}$'),
   provider_model text not null,
   enabled boolean not null default true,
-  tier_multipliers jsonb not null default '{}' check (jsonb_typeof(tier_multipliers) = 'object'),
+  tier_multipliers jsonb not null default '{}' check (
+    jsonb_typeof(tier_multipliers) = 'object'
+    and not jsonb_path_exists(tier_multipliers, '$.* ? (@.type() != "number" || @ < 0)')
+  ),
   trusts_stated_cost boolean not null default false,
   primary key (model_id, position)
 );

@@ -89,3 +89,14 @@ describe("partitions of ai.runs", () => {
     expect(milliseconds).toBe(new Date(run.created_at).getTime());
   });
 });
+
+test.for([
+  { multipliers: '{"priority": "2x"}', code: "23514" },
+  { multipliers: '{"flex": -1}', code: "23514" },
+  { multipliers: "[2]", code: "23514" },
+])("refuses the tier multipliers $multipliers", async ({ multipliers, code }, { db }) => {
+  const { model } = await createTenant(db);
+  const change = "update ai.model_routes set tier_multipliers = $2 where model_id = $1";
+  await db.query(change, [model, '{"flex": 0.5, "free": 0}']);
+  await expect(db.query(change, [model, multipliers])).rejects.toMatchObject({ code });
+});

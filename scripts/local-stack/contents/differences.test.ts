@@ -32,3 +32,29 @@ test("compares only names with a newer major version, which can print definition
     ["fail", "extra: table public.t"],
   ]);
 });
+
+const second = { version: "20260802000000", name: "second", file: "supabase/migrations/20260802000000_second.sql" };
+const twoMigrations = {
+  ...checkout,
+  migrations: [...checkout.migrations, second],
+  changes: { ...checkout.changes, "20260802000000": { "table ai.t": "cc", "grants to anon on table ai.t": "select" } },
+};
+
+test("names a migration missing from the history, but not the objects that it made as extra", () => {
+  const objects = {
+    ...checkout.changes["20260801000000"],
+    ...twoMigrations.changes["20260802000000"],
+    "table ai.own": "dd",
+    "grants to anon on view public.v": "select",
+  };
+  const says = compareContents({ postgres: 170_000, migrations: ["20260801000000"], objects }, twoMigrations).map(
+    (difference) => [difference.says, difference.advice],
+  );
+  const push = "Apply the migrations: npx supabase db push --remote";
+  expect(says).toEqual([
+    ["older release: the database is of 0.1.0", push],
+    ["missing: migration 20260802000000_second.sql", push],
+    ["extra: table ai.own", "Remove it, or move it to a schema of your own."],
+    ["extra: grant select on view public.v to anon", "Revoke it."],
+  ]);
+});

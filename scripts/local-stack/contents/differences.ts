@@ -44,7 +44,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   }
   const releases = checkout.manifest.releases.map(({ version }) => version);
   if (!contents.objects) {
-    const advice = 'or, if it had others before, see "A database from before 0.1.0" in docs/operating.md.';
+    const advice = 'or, if it had others before, see "A database from before 0.1.0" in docs/upgrading.md.';
     return [fail(`older than ${releases[0]}: the database cannot describe itself`, `${push}, ${advice}`)];
   }
   const applied = new Set(contents.migrations);
@@ -76,7 +76,9 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   if (!isExact) {
     differences.push(warn(`Postgres ${major} is above ${required}`, "Only names of objects are compared."));
   }
-  return [...differences, ...compareObjects(expectedObjects(checkout.changes, applied), contents.objects, { isExact })];
+  const expected = expectedObjects(checkout.changes, applied);
+  const awaited = expectedObjects(checkout.changes, known);
+  return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact })];
 }
 
 /** The release of a database that lacks migrations of this checkout. */
@@ -89,22 +91,34 @@ function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): stri
     : `older than ${manifest.releases[0]?.version}: the database lacks migrations of it`;
 }
 
-function compareObjects(expected: Objects, actual: Objects, { isExact }: { isExact: boolean }): Difference[] {
+/** @param awaited what the missing migrations make too: where it exists already, it is not extra */
+function compareObjects(
+  actual: Objects,
+  { expected, awaited, isExact }: { expected: Objects; awaited: Objects; isExact: boolean },
+): Difference[] {
   const isGrant = (name: string) => name.startsWith(grantsPrefix);
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].filter((name) => !isGrant(name));
   const changed = names.filter((name) => name in expected && name in actual && expected[name] !== actual[name]);
-  const [dropped, extra] = [actual, expected].map((objects) => names.filter((name) => !(name in objects)));
+  const dropped = names.filter((name) => !(name in actual));
+  const extra = names.filter((name) => !(name in expected) && !(name in awaited));
   // What belongs to a table or function that is itself dropped or extra is not named.
-  const isPart = partsOf([...(dropped ?? []), ...(extra ?? [])]);
-  const [before, after] = [expected, actual].map((objects) => listGrants(objects, isPart));
-  const lost = [...(before ?? [])].filter(([grant, isOptional]) => !isOptional && !after?.has(grant));
-  const gained = [...(after ?? [])].filter(([grant]) => !before?.has(grant));
-  const list = (objects: string[] = [], grants: [string, boolean][] = []) =>
-    [...objects.filter((name) => !isPart(name)), ...grants.map(([grant]) => grant)].sort();
+  const isPart = partsOf([...dropped, ...extra]);
+  const grantsOf = (objects: Objects) => listGrants(objects, isPart);
+  const [before, planned, after] = [grantsOf(expected), grantsOf(awaited), grantsOf(actual)];
+  const lost = [...before].filter(([grant, isOptional]) => !isOptional && !after.has(grant));
+  const gained = [...after.keys()].filter((grant) => !before.has(grant) && !planned.has(grant)).sort();
+  const whole = (objects: string[]) => objects.filter((name) => !isPart(name));
   return [
-    ...list(isExact ? changed : []).map((name) => fail(`changed by hand: ${name}`, "Restore its definition.")),
-    ...list(dropped, lost).map((name) => fail(`dropped: ${name}`, "Restore it.")),
-    ...list(extra, gained).map((name) => fail(`extra: ${name}`, "Remove it, or move it to a schema of your own.")),
+    ...whole(isExact ? changed : [])
+      .sort()
+      .map((name) => fail(`changed by hand: ${name}`, "Restore its definition.")),
+    ...[...whole(dropped), ...lost.map(([grant]) => grant)]
+      .sort()
+      .map((name) => fail(`dropped: ${name}`, "Restore it.")),
+    ...whole(extra)
+      .sort()
+      .map((name) => fail(`extra: ${name}`, "Remove it, or move it to a schema of your own.")),
+    ...gained.map((name) => fail(`extra: ${name}`, "Revoke it.")),
   ];
 }
 

@@ -7,6 +7,7 @@ import { type Manifest, manifestFile, objectsFile, readManifest } from "../local
 import { messageOf, StackError } from "../local-stack/errors.ts";
 import { majorVersion } from "../local-stack/services/postgres/placement.ts";
 import { recordObjects } from "./record-objects.ts";
+import { findReleaseFaults } from "./release-faults.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
 
 const usage = `npm run release -- <version>    record the migrations and their objects as this release
@@ -36,13 +37,18 @@ try {
 }
 
 async function recordRelease(version: string): Promise<void> {
-  const packaged = JSON.parse(await readFile(path.join(root, "package.json"), "utf8")) as { version: string };
-  if (packaged.version !== version) throw new StackError(`package.json has version ${packaged.version}.`);
-  const { releases } = await readManifest(root);
-  const earlier = releases.filter((release) => release.version !== version || release.commit !== null);
-  if (earlier.some((release) => release.version === version)) throw new StackError(`${version} is released already.`);
+  const [packaged, locked, changelog, { releases }] = await Promise.all([
+    readVersion("package.json"),
+    readVersion("package-lock.json"),
+    readFile(path.join(root, "CHANGELOG.md"), "utf8"),
+    readManifest(root),
+  ]);
+  const earlier = releases.filter((release) => release.version !== version);
   const hashes = await hashMigrations(migrations);
-  const faults = findFaults({ releases: earlier }, hashes);
+  const faults = [
+    ...findReleaseFaults(version, { packaged, locked, changelog, releases }),
+    ...findFaults({ releases: earlier }, hashes),
+  ];
   if (faults.length > 0) throw new StackError(faults.join("\n"));
   const release = { version, commit: null, postgres: Number(majorVersion), migrations: hashes };
   await writeManifest({ releases: [...earlier, release] });
@@ -52,8 +58,19 @@ async function enterCommit(): Promise<void> {
   const manifest = await readManifest(root);
   const newest = manifest.releases.at(-1);
   if (newest?.commit !== null) throw new StackError("The newest release has its commit already.");
-  newest.commit = execFileSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" }).trim();
+  if (git("status", "--porcelain") !== "") {
+    throw new StackError(`Files are not committed. Commit release ${newest.version} first, then record its commit.`);
+  }
+  newest.commit = git("rev-parse", "HEAD");
   await writeManifest(manifest);
+}
+
+function git(...args: string[]): string {
+  return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trim();
+}
+
+async function readVersion(file: string): Promise<string> {
+  return (JSON.parse(await readFile(path.join(root, file), "utf8")) as { version: string }).version;
 }
 
 async function writeManifest(manifest: Manifest): Promise<void> {

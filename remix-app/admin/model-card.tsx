@@ -39,7 +39,8 @@ export function ModelCard({ model }: { model: CatalogueModel }) {
               className={buttonClass("secondary")}
             >
               Add a price ({providerId}
-              {minInputTokens > 0 ? `, from ${minInputTokens} tokens` : ""})<span className="sr-only"> of {id}</span>
+              {minInputTokens > 0 ? `, from ${minInputTokens.toLocaleString("en")} tokens` : ""})
+              <span className="sr-only"> of {id}</span>
             </a>
           ))}
           {providers.length === 0 ? <p className="text-muted">No provider leads to this model.</p> : null}
@@ -61,7 +62,9 @@ function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
   if (prices.length === 0) return <p className="text-muted">No price yet: calls of this model are refused.</p>;
   return (
     <table className="w-full text-left">
-      <caption className="pb-2 text-left text-muted text-small">USD for a million tokens</caption>
+      <caption className="pb-2 text-left text-muted text-small">
+        USD for a million tokens, fees for each request
+      </caption>
       <thead className="text-muted text-small">
         <tr>
           <th className={head}>Holds</th>
@@ -76,14 +79,18 @@ function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
       <tbody>
         {prices.map((price) => (
           <tr key={price.id} className={price.current ? "font-medium" : "text-muted"}>
-            <td className={cell}>{holds(price)}</td>
+            <td className={cell}>
+              {holds(price)}
+              <div className="sm:hidden">
+                <PriceScope price={price} />
+              </div>
+            </td>
             <td className={`${cell} ${wide}`}>
-              {price.providerId}
-              {price.serviceTier === "default" ? null : <p className="text-small">{price.serviceTier} tier</p>}
-              {price.minInputTokens > 0 ? <p className="text-small">from {price.minInputTokens} tokens</p> : null}
+              <PriceScope price={price} />
             </td>
             <td className={`${cell} ${number}`}>
               {usd(price.inputUsd)}
+              {price.cachedInputUsd ? <p className="text-small sm:hidden">{usd(price.cachedInputUsd)} cached</p> : null}
               {price.imageInputUsd ? <p className="text-small">{usd(price.imageInputUsd)} images</p> : null}
               {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} a request</p> : null}
             </td>
@@ -99,6 +106,17 @@ function PriceTable({ prices }: { prices: readonly ModelPrice[] }) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** Which calls a price is for. */
+function PriceScope({ price: { providerId, serviceTier, minInputTokens } }: { price: ModelPrice }) {
+  return (
+    <>
+      {providerId}
+      {serviceTier === "default" ? null : <p className="text-small">{serviceTier} tier</p>}
+      {minInputTokens > 0 ? <p className="text-small">from {minInputTokens.toLocaleString("en")} tokens</p> : null}
+    </>
   );
 }
 

@@ -4,13 +4,13 @@ import type { ModelPrice } from "./models.ts";
 
 const amounts = [
   { name: "inputUsd", label: "Input", hint: "USD for a million tokens." },
-  { name: "cachedInputUsd", label: "Cached input", hint: "Empty: as input." },
-  { name: "cacheWriteUsd", label: "Cache write", hint: "Empty: as input." },
-  { name: "cacheWrite1hUsd", label: "Cache write for an hour", hint: "Empty: as other cache writes." },
+  { name: "cachedInputUsd", label: "Cached input", hint: "Empty: same as input." },
+  { name: "cacheWriteUsd", label: "Cache write", hint: "Empty: same as input." },
+  { name: "cacheWrite1hUsd", label: "Cache write for an hour", hint: "Empty: same as other cache writes." },
   { name: "outputUsd", label: "Output", hint: "USD for a million tokens." },
   { name: "audioInputUsd", label: "Audio input", hint: "Empty: audio is refused." },
-  { name: "audioOutputUsd", label: "Audio output", hint: "Empty: as output." },
-  { name: "imageInputUsd", label: "Image input", hint: "Empty: as input." },
+  { name: "audioOutputUsd", label: "Audio output", hint: "Empty: same as output." },
+  { name: "imageInputUsd", label: "Image input", hint: "Empty: same as input." },
   {
     name: "requestFeeUsd",
     label: "Fee",
@@ -18,8 +18,10 @@ const amounts = [
   },
 ] as const;
 
-/** The fields of a new price, which begin at the newest one. */
-export function PriceFields({ latest, failed }: { latest: ModelPrice | undefined; failed: FailedChange | undefined }) {
+type Props = { template: ModelPrice | undefined; failed: FailedChange | undefined };
+
+/** The fields of a new price, filled in from the newest one of the default tier. */
+export function PriceFields({ template, failed }: Props) {
   return (
     <>
       <Field
@@ -36,9 +38,9 @@ export function PriceFields({ latest, failed }: { latest: ModelPrice | undefined
         id="serviceTier"
         name="serviceTier"
         label="Service tier"
-        hint="As the provider's answer names it. Empty: the default tier."
+        hint="As the provider's answer names it, such as flex or priority. Empty: the default tier."
         autoComplete="off"
-        defaultValue={failed?.typed.serviceTier ?? tierName(latest)}
+        defaultValue={failed?.typed.serviceTier}
         errorId="serviceTier-error"
         errors={failed?.fields.serviceTier}
       />
@@ -51,15 +53,11 @@ export function PriceFields({ latest, failed }: { latest: ModelPrice | undefined
           hint={hint}
           inputMode="decimal"
           autoComplete="off"
-          defaultValue={failed?.typed[name] ?? latest?.[name] ?? ""}
+          defaultValue={failed?.typed[name] ?? template?.[name] ?? ""}
           errorId={`${name}-error`}
           errors={failed?.fields[name]}
         />
       ))}
     </>
   );
-}
-
-function tierName(price: ModelPrice | undefined): string {
-  return price && price.serviceTier !== "default" ? price.serviceTier : "";
 }

@@ -41,9 +41,19 @@ export async function loader(args: LoaderFunctionArgs) {
   const tier = model.prices.filter(
     (price) => price.providerId === providerId && price.minInputTokens === minInputTokens,
   );
-  const latest = tier.reduce<(typeof tier)[number] | undefined>((a, b) => (a && a.id > b.id ? a : b), undefined);
+  const newestFirst = tier.toSorted((a, b) => b.id - a.id);
+  const latest = newestFirst[0]?.id;
+  const template = newestFirst.find(({ serviceTier }) => serviceTier === "default");
   const user = { email: admin.email, displayName: admin.displayName };
-  return { user, step, model, providerId, latest, kept: keptChange(args.context, { request: args.request, admin }) };
+  return {
+    user,
+    step,
+    model,
+    providerId,
+    latest,
+    template,
+    kept: keptChange(args.context, { request: args.request, admin }),
+  };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -76,13 +86,13 @@ const effects: Record<Step, (name: string) => string[]> = {
     "Its prices and what was recorded of it stay.",
   ],
   price: (name) => [
-    `Calls of ${name} that begin from that time on are charged at this price; those before keep theirs.`,
-    "The price of before ends at that very time. A price is never edited and never taken back: add another one.",
+    `Calls of ${name} that begin from that time on are charged at this price. Earlier calls keep theirs.`,
+    "The previous price of the same service tier ends at that time. Prices are never edited or removed: to correct one, add another.",
   ],
 };
 
 export default function ConsoleModelChangePage() {
-  const { user, step, model, providerId, latest, kept } = useLoaderData<typeof loader>();
+  const { user, step, model, providerId, latest, template, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   const lead = step === "price" ? `${model.id} through ${providerId}` : model.id;
   return (
@@ -94,9 +104,9 @@ export default function ConsoleModelChangePage() {
           failed={failed}
           submit={steps[step]}
           cancelTo={`/admin/models?${new URLSearchParams({ model: model.id })}`}
-          hidden={step === "price" ? { latest: latest?.id ?? "" } : {}}
+          hidden={step === "price" ? { latest: latest ?? "" } : {}}
         >
-          {step === "price" ? <PriceFields latest={latest} failed={failed} /> : null}
+          {step === "price" ? <PriceFields template={template} failed={failed} /> : null}
         </ChangeForm>
       </Card>
     </ConsolePage>

@@ -53,7 +53,8 @@ const sources = {
 } as const;
 
 const notes = {
-  above_context_window: "The provider reported more tokens than the model's context window, so the window was charged.",
+  above_context_window:
+    "The provider reported more tokens than the model's context window, so only the window was counted.",
   above_output_limit: "The answer is longer than the output limit of the request.",
   implausible: "The provider reported more than any call can use.",
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",

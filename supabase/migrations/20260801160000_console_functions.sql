@@ -749,11 +749,11 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided on the price that they saw.
+  -- The admin decided on the prices that they saw, of all service tiers.
   if change ->> 'latest' is distinct from (
     select max(p.id)::text
     from ai.model_prices p
-    where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
   ) then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;

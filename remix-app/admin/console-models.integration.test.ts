@@ -122,8 +122,8 @@ test("a model costs what its first open route costs, whatever its providers are 
 
 test("what is left empty of a price is told as it is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
-  expect(words).toMatch(/Cached input.*Empty: as input\..*Audio input.*Empty: audio is refused\..*Audio output/s);
-  expect(words).toMatch(/Audio output.*Empty: as output\./s);
+  expect(words).toMatch(/Cached input.*Empty: same as input\..*Audio input.*Empty: audio is refused\..*Audio output/s);
+  expect(words).toMatch(/Audio output.*Empty: same as output\./s);
 });
 
 test("of two admins who saw the same price one adds the next", async () => {

@@ -75,11 +75,13 @@ function marksOf(...facts: readonly UsageFacts[]): UsageMark[] {
   return [...new Set(facts.flatMap(({ marks = [] }) => marks))];
 }
 
-/** A call's usage is unusual. The message names the marks. */
+/** A call's usage is unusual. The code, which is logged, names the marks. */
 export class UnusualUsage extends Error {
   override readonly name = "UnusualUsage";
+  readonly code: string;
 
   constructor(marks: readonly UsageMark[]) {
-    super([...new Set(marks)].sort().join(", "));
+    super("a call's usage is unusual");
+    this.code = [...new Set(marks)].sort().join(", ");
   }
 }

@@ -1430,7 +1430,7 @@ as $$
     else ai.route_provider(routes, route)
   end
 $$;
-comment on function ai.run_provider(jsonb, smallint) is 'The provider that a run is charged at, as ai.sum_calls prices it.';
+comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider that a run is charged at.';
 
 create or replace function ai.latency_bucket(ms integer) returns integer
   language sql

@@ -12,7 +12,7 @@ as $$
     else ai.route_provider(routes, route)
   end
 $$;
-comment on function ai.run_provider(jsonb, smallint) is 'The provider that a run is charged at, as ai.sum_calls prices it.';
+comment on function ai.run_provider(jsonb, smallint) is 'Returns the provider that a run is charged at.';
 
 create or replace function ai.route_provider(routes jsonb, route smallint) returns text
   language sql

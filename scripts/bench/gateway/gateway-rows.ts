@@ -14,7 +14,7 @@ const asRatio = { unit: "×", digits: 2 };
 /** One figure of a target, by round; NaN for a round that does not count. */
 type Figure = (target: TargetName) => number[];
 
-/** Returns the gateway's figures beside their goals: ratios between targets of the same round. */
+/** Returns the gateway's figures with their goals: ratios between targets of the same round. */
 export function gatewayRows(measured: GatewayMeasurements): Row[] {
   const { added, firstToken, rate, tail, perCpuSecond } = figuresOf(measured);
   const ratio = (figure: Figure, peer: TargetName) => ratios(figure("gatehouse"), figure(peer));

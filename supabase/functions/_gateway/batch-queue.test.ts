@@ -53,7 +53,7 @@ function open(fails: (calls: readonly number[]) => Error | undefined = () => und
     await turn();
     return answers;
   }
-  /** A batch that is late, and another beside it. */
+  /** A late batch, and a second one that started because of it. */
   async function occupy(): Promise<Promise<number>[]> {
     const late = await askTogether([1]);
     await sleep(lateMs);
@@ -85,7 +85,7 @@ describe("a batch", () => {
     expect(await Promise.all(answers)).toEqual([2, 6, 10, 8]);
   });
 
-  test("starts beside one that is late, and no third beside two", async () => {
+  test("starts a second batch while one is late, and never a third", async () => {
     const { askTogether, occupy, asked, go } = open();
     const answers = await occupy();
     answers.push(...(await askTogether([3])));

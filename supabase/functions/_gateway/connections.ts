@@ -17,7 +17,7 @@ export type Connections = {
   /**
    * Calls a function that takes JSON, in one round trip.
    * @param limitMs how long its answer may take once it has a connection
-   * @throws GatewayError `service_unavailable`, with its cause, for whatever fails
+   * @throws GatewayError `service_unavailable` for every failure, with its cause
    */
   call: (name: string, argument: object, limitMs?: number) => Promise<string>;
   close: () => Promise<void>;

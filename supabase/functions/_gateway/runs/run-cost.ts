@@ -41,7 +41,7 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   return total;
 }
 
-/** Returns what a run keeps beside its counts: the tier of its last call that has one, and what an operator should look at. */
+/** Returns the service tier of a run's last call that states one, and the marks that an operator should look at. */
 export function factsOf(
   run: Pick<Run, "routes">,
   calls: readonly CallUse[],

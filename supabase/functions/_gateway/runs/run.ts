@@ -173,7 +173,7 @@ function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageS
   return use ? "provider" : "provider_partial";
 }
 
-/** Native response metadata: what the database will book, to the last digit. */
+/** Returns native response metadata, with the amounts that settlement books. */
 function platformMetadata(
   run: Run,
   end: {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { mailEnvDown as down, mailEnv as env } from "../../scripts/test/mail-env.ts";
+import { afterStackServer, mailEnvDown as down, mailEnv as env, lockOutbox } from "../../scripts/test/mail-env.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { resendMails } from "./resend-mails.ts";
@@ -9,6 +9,7 @@ import { sendMail } from "./send-mail.ts";
 const outbox = () => createServiceClient(env).schema("private").from("outgoing_mails");
 let to: string;
 
+lockOutbox();
 beforeEach(() => {
   to = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
 });
@@ -22,10 +23,12 @@ async function kept() {
   return data ?? [];
 }
 const runResend = (given = env) => resendMails(given).run(AbortSignal.timeout(10_000));
-const makeDue = () =>
-  outbox()
+async function makeDue(): Promise<void> {
+  await afterStackServer();
+  await outbox()
     .update({ next_attempt_at: new Date(0).toISOString() })
     .eq("recipient", to);
+}
 
 test("a mail goes out as text and as HTML, and is then forgotten", async () => {
   await sendMail(env, { to, subject: "Something changed", text: `First.\n\nSecond: ${env.BASE_URL}/x` });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
-import { mailEnv } from "../../scripts/test/mail-env.ts";
+import { lockOutbox, mailEnv } from "../../scripts/test/mail-env.ts";
 import {
   createPerson,
   deletePerson,
@@ -20,6 +20,7 @@ const { supabase, mail } = readStack();
 const subject = "An authenticator app was removed";
 let person: Person;
 
+lockOutbox();
 beforeEach(async () => {
   person = await createPerson();
 });

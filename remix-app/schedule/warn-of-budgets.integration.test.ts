@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createPerson, type Person } from "../../scripts/test/apps.ts";
-import { mailEnvDown as down, mailEnv as env } from "../../scripts/test/mail-env.ts";
+import { afterStackServer, mailEnvDown as down, mailEnv as env, lockOutbox } from "../../scripts/test/mail-env.ts";
 import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
@@ -12,6 +12,7 @@ import { warnOfBudgets } from "./warn-of-budgets.ts";
 const { db, close } = openPool(2);
 let tenant: Tenant;
 let admin: Person;
+lockOutbox();
 beforeEach(async () => {
   [tenant, admin] = await Promise.all([createTenant(db), createPerson()]);
   await join(db, { workspaceId: tenant.workspaceId, userId: admin.id, role: "admin" });
@@ -24,6 +25,7 @@ const spend = (spent: string) =>
 const kept = () =>
   db.query<{ attempts: number }>("select attempts from private.outgoing_mails where recipient = $1", [admin.email]);
 const resend = async (given = env) => {
+  await afterStackServer();
   await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
   await resendMails(given).run(soon());
 };

@@ -1,7 +1,26 @@
+import { Client } from "pg";
+import { afterEach, beforeEach } from "vitest";
 import { parseEnv } from "../../remix-app/env.server.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase, mail } = readStack();
+
+/**
+ * Gives each test of a file the outbox to itself, among the files that call this: whoever resends takes any mail that
+ * is due, so a mail server that is down in one test would fail another test's mail.
+ */
+export function lockOutbox(): void {
+  let client: Client;
+  beforeEach(async () => {
+    client = new Client({ connectionString: supabase.dbUrl });
+    await client.connect();
+    await client.query("select pg_advisory_lock(hashtextextended('test.outbox', 0))");
+  });
+  afterEach(() => client.end());
+}
+
+/** Waits until the stack's own server has sent what it may have claimed. */
+export const afterStackServer = () => new Promise((resolve) => setTimeout(resolve, 500));
 
 /** The environment of a program that sends mails by the tests' stack. */
 export const mailEnv = parseEnv({

@@ -16,6 +16,9 @@ const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const empty = new Uint8Array(0);
 const blankLine = Uint8Array.of(lineFeed, lineFeed);
+/** As Latin-1. */
+const byteOrderMark = "\u00EF\u00BB\u00BF";
+const latin1 = new TextDecoder("latin1");
 export const lineEnd = /\r\n?|\n/;
 
 /**
@@ -77,6 +80,23 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
   }
 
   return { push, end, stopped: () => stopped };
+}
+
+/** The beginning of an event stream up to where it shows: blank lines, then a comment or one of the four fields. */
+const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
+/** What may still become that. */
+const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
+
+/**
+ * Returns whether the first bytes of an answer begin an event stream (WHATWG HTML, 9.2.5), whatever its content type;
+ * undefined if there are too few of them to decide.
+ */
+export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
+  // Decoded as Latin-1, a byte is a character, so a byte order mark may be cut anywhere.
+  const text = latin1.decode(bytes);
+  const unmarked = text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text;
+  if (beginning.test(unmarked)) return true;
+  return byteOrderMark.startsWith(text) || openBeginning.test(unmarked) ? undefined : false;
 }
 
 /** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */

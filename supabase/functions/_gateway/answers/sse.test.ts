@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { beginsWithEvents } from "./sse.ts";
+
+const encoder = new TextEncoder();
+const begins = (text: string) => beginsWithEvents(encoder.encode(text));
+
+describe("beginsWithEvents", () => {
+  test.for([
+    'data: {"choices":[]}\n\n',
+    "data:[DONE]",
+    "event: ping",
+    "id: 1\n",
+    "retry: 3000",
+    ": keep-alive\n\n",
+    ":\n",
+    "\n\r\n\rdata:",
+    " \t\n  \r\nevent:",
+    "\uFEFFdata:",
+    "\uFEFF\n\n: waiting",
+  ])("recognizes %j, and is undecided about the bytes before its first colon", (text) => {
+    const bytes = encoder.encode(text);
+    const decided = bytes.indexOf(0x3a) + 1;
+    for (let size = 0; size <= bytes.length; size++) {
+      expect(beginsWithEvents(bytes.subarray(0, size)), `${size} bytes`).toBe(size < decided ? undefined : true);
+    }
+  });
+
+  test.for([
+    '{"choices":[]}',
+    '{"data":"data: x"}',
+    '[{"data":1}]',
+    '"data: x"',
+    "<!doctype html>",
+    "<html>\ndata: x",
+    "upstream connect error",
+    "Internal Server Error\n\ndata: x",
+    "data\n",
+    "data {",
+    "database: down",
+    "Data: x",
+    "events: x",
+    "identity: x",
+    " data: x",
+    "\uFEFF{}",
+    "\uFEFF\uFEFFdata: x",
+    "\n\n{}",
+    "\0data:",
+  ])("does not take %j for one", (text) => {
+    expect(begins(text)).toBe(false);
+  });
+
+  test("refuses an incomplete or foreign byte order mark as soon as that shows", () => {
+    expect(beginsWithEvents(Uint8Array.of(0xef))).toBeUndefined();
+    expect(beginsWithEvents(Uint8Array.of(0xef, 0xbb))).toBeUndefined();
+    expect(beginsWithEvents(Uint8Array.of(0xef, 0xbb, 0x64))).toBe(false);
+    expect(beginsWithEvents(Uint8Array.of(0xff, 0xfe))).toBe(false);
+    expect(beginsWithEvents(Uint8Array.of(0x1f, 0x8b))).toBe(false);
+  });
+
+  test("is undecided about blanks, in any number", () => {
+    for (const text of ["", " ", "\n", "\r\n\t", " \n".repeat(5_000_000)]) expect(begins(text)).toBeUndefined();
+  });
+});

@@ -60,6 +60,7 @@ async function relay(
     },
     content: { notePrompt() {}, noteTool() {}, keepAnswer: (_, then) => then() },
     steps: [],
+    attempts: [],
     progress: { input_tokens: 0, output_tokens: 0 },
     dispatched: true,
     finishCall: () => {},

@@ -1,3 +1,4 @@
+import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import type { Run } from "../database.ts";
@@ -36,13 +37,15 @@ export type Platform = Record<string, unknown> & { usage: TokenCounts };
 export type OpenRun = {
   run: Run;
   steps: Step[];
+  /** The requests to providers so far, in order, with the routes that were skipped. */
+  attempts: Attempt[];
   /** Counts of the call under way; kept up to date by whoever passes the answer on, read by the heartbeat. */
   progress: CountsSoFar;
   content: CapturedContent;
   /** The call under way has reached a provider, which may charge for it from here on. */
   dispatched: boolean;
-  /** Adds to the step trace what began at a moment and has just ended. */
-  addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number) => void;
+  /** Adds a step that has just ended to the trace and, for a request to a provider, its attempt to `attempts`. */
+  addStep: (step: Pick<Step, "type" | "name" | "status">, startedAt: number, attempt?: Attempt) => void;
   /** Takes note of what a call used after which others follow. */
   finishCall: (use: CallUse) => void;
   /** Whether a call of it has finished, for which the provider charges. */
@@ -64,6 +67,7 @@ export function openRun(
   const { openRuns, settlements, now } = gateway;
   const content = captureContent(gateway, run);
   const steps: Step[] = [];
+  const attempts: Attempt[] = [];
   const traced: TracedStep[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
@@ -82,13 +86,15 @@ export function openRun(
   return {
     run,
     steps,
+    attempts,
     progress,
     content,
     dispatched: false,
-    addStep(step, stepStartedAt) {
+    addStep(step, stepStartedAt, attempt) {
       const endedAt = now();
       steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(endedAt - stepStartedAt) });
-      traced.push({ ...step, startedAt: stepStartedAt, endedAt });
+      traced.push({ ...step, startedAt: stepStartedAt, endedAt, attempt });
+      if (attempt) attempts.push(attempt);
     },
     finishCall(use) {
       finished.push(use);
@@ -121,6 +127,7 @@ export function openRun(
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
+        ...(attempts.length > 0 ? { attempts: [...attempts] } : {}),
         key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
       const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
@@ -140,6 +147,7 @@ export function openRun(
         outputLimit: asked.outputLimit,
         choices: asked.choices,
         steps: withUse(traced, calls),
+        attempts,
         startedAt,
         endedAt: now(),
         firstByteMs: end.firstByteMs,

@@ -1,3 +1,4 @@
+import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
@@ -26,6 +27,7 @@ export type Outcome = TokenCounts &
     first_byte_ms?: number;
     latency_ms: number;
     steps: Step[];
+    attempts?: Attempt[];
     /** Nothing was asked of a provider, or it surely refused: the idempotency key is free again. */
     key_unused: boolean;
   };

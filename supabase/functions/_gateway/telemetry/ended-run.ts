@@ -1,3 +1,4 @@
+import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { UsageSource } from "../runs/settlements.ts";
@@ -8,6 +9,8 @@ export type TracedStep = Pick<Step, "type" | "name" | "status"> & {
   startedAt: number;
   endedAt: number;
   route?: number;
+  /** Of a request to a provider. */
+  attempt?: Attempt;
   usage?: TokenCounts;
 };
 
@@ -24,6 +27,7 @@ export type EndedRun = {
   choices: number;
   routes: readonly { position: number; provider: string; model: string }[];
   steps: readonly TracedStep[];
+  attempts: readonly Attempt[];
   startedAt: number;
   endedAt: number;
   firstByteMs?: number;

@@ -31,6 +31,7 @@ const run: EndedRun = {
     { ...step, type: "tool", name: "calculator" },
     { ...step, type: "model", status: "aborted" },
   ],
+  attempts: [],
   startedAt: 5,
   endedAt: 30,
   status: "cancelled",

@@ -6,6 +6,7 @@ import { createDatabase } from "./database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
+import { createCooldowns } from "./providers/cooldowns.ts";
 import { defaultTimeLimits } from "./providers/limits.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
@@ -46,6 +47,7 @@ export function assembleGateway(
     database,
     beginRun: createBegin({ database, waitUntil }),
     providers,
+    cooldowns: createCooldowns({ now: () => performance.now() }),
     limits: { ...defaultTimeLimits, totalMs: totalLimitMs },
     readBody: createBodyReader(),
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl }), {

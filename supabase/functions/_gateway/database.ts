@@ -8,7 +8,14 @@ import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections } from "./connections.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
-export type RunRoute = Tariff & { position: number; provider: string; model: string; trusts_stated_cost?: boolean };
+export type RunRoute = Tariff & {
+  position: number;
+  provider: string;
+  model: string;
+  trusts_stated_cost?: boolean;
+  /** Its own time limits, in seconds. */
+  time_limits?: { first_byte?: number; idle?: number; total?: number };
+};
 
 /** One for all texts of a run that begins: what a schema has to look up is then at hand. */
 const textSchema = z.string();
@@ -33,6 +40,9 @@ const route = z.object({
   ),
   tier_multipliers: z.record(z.string(), z.number()).optional(),
   trusts_stated_cost: z.boolean().optional(),
+  time_limits: z
+    .object({ first_byte: z.number().optional(), idle: z.number().optional(), total: z.number().optional() })
+    .optional(),
 });
 const begunRun = z.object({
   run_id: textSchema,

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isLoopback } from "../_shared/loopback.ts";
+import { mostTotalSeconds } from "./providers/limits.ts";
 import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
@@ -44,7 +45,7 @@ const settings = z.object({
   SUPABASE_SECRET_KEY: z.string().optional(),
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
-  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(400).default(180),
+  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(mostTotalSeconds).default(180),
 });
 
 /**

@@ -2,6 +2,7 @@ import type { createBegin } from "./admission/begin-runs.ts";
 import type { CredentialReader } from "./admission/credentials.ts";
 import type { GatewayDatabase } from "./database.ts";
 import type { BodyReader } from "./http/body.ts";
+import type { Cooldowns } from "./providers/cooldowns.ts";
 import type { TimeLimits } from "./providers/limits.ts";
 import type { Provider } from "./providers/provider-settings.ts";
 import type { OpenRuns } from "./runs/open-runs.ts";
@@ -16,6 +17,8 @@ export type Gateway = {
   /** In place of the database's own: what begins unheard is given back. */
   beginRun: ReturnType<typeof createBegin>;
   providers: ReadonlyMap<string, Provider>;
+  /** Which routes are set aside, in this process. */
+  cooldowns: Cooldowns;
   limits: TimeLimits;
   readBody: BodyReader;
   readCredential: CredentialReader;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { AdmittedCall } from "../call.ts";
 import { GatewayError } from "../http/errors.ts";
-import { ProviderFailure } from "../providers/provider.ts";
+import { ProviderFailure } from "../providers/provider-failure.ts";
 import type { RunEnd } from "../runs/run.ts";
 import { settleFailure } from "./answer-call.ts";
 
@@ -15,8 +15,8 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
 }
 
 describe("whoever may have been charged is not told to ask again", () => {
-  const lost = new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
-  const refused = new ProviderFailure({ code: "provider_error", mayHaveCharged: false, retryable: true });
+  const lost = new ProviderFailure("connection_lost", { mayHaveCharged: true });
+  const refused = new ProviderFailure("server_error", { mayHaveCharged: false });
   const busy = new GatewayError("service_unavailable");
   const defect = new TypeError("a defect of ours");
 

@@ -1,12 +1,13 @@
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
-import { limitsFor } from "../providers/limits.ts";
-import { ClientLeft, callProvider, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import { callProvider, type ProviderAnswer } from "../providers/provider.ts";
+import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
+import { holdFirstEvent } from "./first-event.ts";
 import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
-import { type ReadAnswer, readWholeAnswer, statedInWhole, unusable, withPlatform } from "./whole-answer.ts";
+import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 
 /** Answers a call with one provider call, as it comes or whole. However that ends, the run is settled. */
 export async function answerCall<Request extends Asked>(
@@ -25,8 +26,7 @@ export async function answerCall<Request extends Asked>(
         usageLimits: call.usageLimits,
       });
     }
-    const answer = await askProvider(gateway, call);
-    const read = await readAnswer(call, answer, format);
+    const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, format));
     const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
     return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
   } catch (error) {
@@ -34,16 +34,21 @@ export async function answerCall<Request extends Asked>(
   }
 }
 
-/** Asks the run's routes in order. @throws ProviderFailure or ClientLeft */
-export async function askProvider<Request extends Asked>(
+/** Asks the run's routes in order until `accept` takes an answer. @throws ProviderFailure or ClientLeft */
+function askProvider<Request extends Asked, Accepted>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
-): Promise<ProviderAnswer> {
+  accept: (answer: ProviderAnswer) => Promise<Accepted>,
+): Promise<Accepted> {
   const { surface, asked, model, open, request } = call;
   return callProvider(
     {
+      open,
       routes: open.run.routes,
       providers: gateway.providers,
+      cooldowns: gateway.cooldowns,
+      endpoint: surface.endpoint,
+      stream: asked.stream,
       requestFor: (route, provider) =>
         surface.request(asked, {
           route,
@@ -54,7 +59,7 @@ export async function askProvider<Request extends Asked>(
       requestId: call.requestId,
       name: model,
       clientLeft: request.signal,
-      limits: limitsFor(gateway.limits, asked),
+      limits: gateway.limits,
       deadline: call.deadline,
       now: gateway.now,
       onDispatch: (route) => {
@@ -65,8 +70,20 @@ export async function askProvider<Request extends Asked>(
         open.dispatched = false;
       },
     },
-    open.addStep,
+    accept,
   );
+}
+
+/** Asks for a whole answer, and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
+export async function askWhole<Request extends Asked, Read>(
+  gateway: Gateway,
+  call: AdmittedCall<Request>,
+  readWhole: (answer: ProviderAnswer) => Promise<Read>,
+): Promise<{ answer: ProviderAnswer; read: Read }> {
+  const asked = await askProvider(gateway, call, async (answer) => ({ answer, read: await readWhole(answer) }));
+  const { startedAt, attempt } = asked.answer;
+  call.open.addStep({ type: "model", name: call.model, status: "succeeded" }, startedAt, attempt());
+  return asked;
 }
 
 /**
@@ -74,25 +91,19 @@ export async function askProvider<Request extends Asked>(
  * will charge for, and reaches nobody.
  * @throws ProviderFailure or ClientLeft
  */
-export async function askForStream<Request extends Asked>(
+export function askForStream<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<AskedStream> {
-  const answer = await askProvider(gateway, call);
-  const { model, open, usageLimits } = call;
-  if (answer.contentType.toLowerCase().startsWith("text/event-stream")) {
-    const how = { route: answer.route.position, usageLimits, readAnswer: format.readAnswer };
-    return { answer, statedInPlace: (text) => statedInWhole(text, how) };
-  }
-  try {
+  return askProvider(gateway, call, async (answer) => {
+    if (await holdFirstEvent(answer, gateway)) {
+      const how = { route: answer.route.position, usageLimits: call.usageLimits, readAnswer: format.readAnswer };
+      return { answer, statedInPlace: (text) => statedInWhole(text, how) };
+    }
     const { use } = await readWholeAnswer(answer, call, format);
-    throw unusable(use.basis === "final" ? use : undefined);
-  } catch (error) {
-    const status = error instanceof ClientLeft ? "aborted" : "failed";
-    open.addStep({ type: "model", name: model, status }, answer.startedAt);
-    throw error;
-  }
+    throw invalidAnswer(use.basis === "final" ? use : undefined);
+  });
 }
 
 function streamed<Request extends Asked>(
@@ -105,24 +116,6 @@ function streamed<Request extends Asked>(
     call,
     relayStream({ step, open, requestId, name: model, clientLeft: request.signal, waitUntil }),
   );
-}
-
-/** Reads a whole answer and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
-export async function readAnswer<Request extends Asked>(
-  call: AdmittedCall<Request>,
-  answer: ProviderAnswer,
-  format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
-): Promise<ReadAnswer> {
-  const { model, open } = call;
-  const step = { type: "model", name: model } as const;
-  try {
-    const whole = await readWholeAnswer(answer, call, format);
-    open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
-    return whole;
-  } catch (error) {
-    open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
-    throw error;
-  }
 }
 
 /**

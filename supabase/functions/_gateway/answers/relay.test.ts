@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
+import { createCooldowns } from "../providers/cooldowns.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
@@ -75,6 +76,10 @@ async function relay(
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const answer = await callProvider(
     {
+      open,
+      cooldowns: createCooldowns({ now: () => performance.now() }),
+      endpoint: "chat",
+      stream: true,
       routes: [{ position: 1, provider: "p", model: "m", prices: [] }],
       providers: new Map([["p", { baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains }]]),
       requestFor: () => ({ endpoint: "chat", body: "{}" }),
@@ -85,7 +90,7 @@ async function relay(
       deadline: performance.now() + limits.totalMs,
       now: () => performance.now(),
     },
-    open.addStep,
+    async (accepted) => accepted,
   );
   const kept: Promise<unknown>[] = [];
   const stream = relayStream({

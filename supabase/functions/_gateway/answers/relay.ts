@@ -1,6 +1,8 @@
+import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
-import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider.ts";
+import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { estimateTokens, markOverrun } from "../usage/estimate.ts";
@@ -49,11 +51,16 @@ export function relayStream(options: {
   let left = false;
   let cancelled = false;
 
-  function end(how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">): Platform {
+  function end(
+    how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
+    failure: AttemptFailure = "invalid_answer",
+  ): Platform {
     over = true;
     if (!between) {
       const status = stepStatus[how.status];
-      open.addStep({ type: "model", name: options.name, status }, step.answer.startedAt);
+      const { startedAt, attempt } = step.answer;
+      const why = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
+      open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(why[how.status]));
     }
     // Drained to its end, it is whole though nobody has heard it; unless another call was to follow.
     const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
@@ -118,8 +125,8 @@ export function relayStream(options: {
     options.waitUntil(finish(step.answer));
   }
 
-  function fail(controller: Controller, error: GatewayError, use?: CallUse): void {
-    end({ status: "failed", httpStatus: 200, errorCode: error.code, use });
+  function fail(controller: Controller, error: GatewayError, { use, failure }: Partial<ProviderFailure> = {}): void {
+    end({ status: "failed", httpStatus: 200, errorCode: error.code, use }, failure);
     step.answer.cancel();
     controller.enqueue(encoder.encode(`data: ${JSON.stringify(errorBody(error, options.requestId))}\n\n`));
     controller.close();
@@ -198,7 +205,7 @@ export function relayStream(options: {
           if (left) endUnheard(error instanceof ClientLeft ? error.use : failure?.use);
           else if (!over) {
             const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
-            fail(controller, told, failure?.use);
+            fail(controller, told, failure);
           }
         }
         // Not with an error: old versions of Deno turn that into a rejection that cannot be caught.

@@ -2,7 +2,8 @@ import { describe, expect, test, vi } from "vitest";
 import type { AdmittedCall } from "../call.ts";
 import { chatFormat } from "../chat/answer.ts";
 import type { Chat } from "../chat/request.ts";
-import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider.ts";
+import { ProviderFailure } from "../providers/provider-failure.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
 /** A provider that writes these pieces, and then ends its answer, or is silent for good. */

@@ -1,5 +1,6 @@
 import type { AdmittedCall } from "../call.ts";
-import { ClientLeft, type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider.ts";
+import { ClientLeft, invalidAnswer, refusalFailure } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
@@ -7,7 +8,7 @@ import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estim
 import { parseAnswer } from "../usage/read-usage.ts";
 import { callUse, type UsageLimits } from "../usage/usage.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { countsAll, type StreamReader } from "./stream-reader.ts";
+import { countsAll, type StreamReader, tellsError } from "./stream-reader.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -29,14 +30,16 @@ export async function readWholeAnswer<Request extends Asked>(
   const first = await firstOf(answer);
   if (first && createReader && beginsStream(first)) {
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
-    throw unusable(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
+    throw invalidAnswer(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
   }
   const text = first ? await readText(answer, first) : "";
   const value: unknown = orUnusable(() => parseAnswer(text));
   const read = orUnusable(() => readAnswer(value, call.usageLimits));
-  if (!read || !isObject(value)) throw unusable();
+  if (!isObject(value)) throw invalidAnswer();
+  if ((!read || read.failed) && !value.usage && tellsError(value)) throw refusalFailure({ status: 200, text });
+  if (!read) throw invalidAnswer();
   const use = chargedUse(read, { text, route, call });
-  if (read.failed || nestsTooDeeply(value, text)) throw unusable(use.basis === "final" ? use : undefined);
+  if (read.failed || nestsTooDeeply(value, text)) throw invalidAnswer(use.basis === "final" ? use : undefined);
   return { text, value, use, said: read.said };
 }
 
@@ -180,7 +183,7 @@ function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array
 /** Whatever more would come is of no use. */
 function refuse(answer: ProviderAnswer): never {
   answer.cancel();
-  throw unusable();
+  throw invalidAnswer();
 }
 
 /** JSON that is none throws, and so does what is nested too deeply to be written anew. */
@@ -188,15 +191,10 @@ function orUnusable<Value>(read: () => Value): Value {
   try {
     return read();
   } catch {
-    throw unusable();
+    throw invalidAnswer();
   }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
-}
-
-/** @param use what the provider says that it used for the answer */
-export function unusable(use?: CallUse): ProviderFailure {
-  return new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false, use });
 }

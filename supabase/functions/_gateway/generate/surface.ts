@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { askProvider, endWhole, readAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
+import { askWhole, endWhole, settleFailure, wholeResponse } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
+import { readWholeAnswer } from "../answers/whole-answer.ts";
 import { chatFormat } from "../chat/answer.ts";
 import { chatProviderRequest } from "../chat/provider-request.ts";
 import type { Chat } from "../chat/request.ts";
@@ -55,8 +56,7 @@ export const generateSurface: Surface<Chat> = {
   request: chatProviderRequest,
   async answer(gateway, call) {
     try {
-      const answer = await askProvider(gateway, call);
-      const read = await readAnswer(call, answer, chatFormat);
+      const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, chatFormat));
       const { value, use } = read;
       const { input_tokens = 0, output_tokens = 0 } = use.usage;
       const choice = completion.safeParse(value).data?.choices[0];

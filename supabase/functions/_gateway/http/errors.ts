@@ -2,6 +2,12 @@
 const catalogue = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
   invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],
+  context_length_exceeded: [
+    400,
+    "invalid_request_error",
+    "The request exceeds the model's context window. Shorten the input or lower the output limit.",
+  ],
+  content_filter: [400, "invalid_request_error", "The model's provider refused the content of this request."],
   unsupported_schema: [400, "invalid_request_error", "The JSON schema is not supported."],
   unsupported_parameter: [400, "invalid_request_error", "This parameter or value is not supported."],
   workspace_header_required: [400, "invalid_request_error", "The header X-Platform-Workspace-Id is required."],

@@ -28,7 +28,8 @@ const schemes = {
 /** A provider's answer, from its head on. */
 export type Answer = {
   status: number;
-  contentType: string;
+  /** A header by its name in lower case. */
+  header: (name: string) => string | undefined;
   /** How its bytes are coded still: `identity` where they are what it says. */
   encoding: string;
   /** The next bytes; undefined at the end. @throws Error where it was cut */
@@ -98,7 +99,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       const { statusCode: status = 0, headers: told } = response;
       resolve({
         status,
-        contentType: told["content-type"] ?? "",
+        header: (name) => told[name]?.toString(),
         encoding: told["content-encoding"]?.toLowerCase() || "identity",
         ...readerOf(response),
       });

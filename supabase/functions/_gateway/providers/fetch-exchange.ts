@@ -25,7 +25,7 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
     }
     return {
       status,
-      contentType: response.headers.get("content-type") ?? "",
+      header: (name) => response.headers.get(name) ?? undefined,
       // It decodes by itself.
       encoding: "identity",
       read,

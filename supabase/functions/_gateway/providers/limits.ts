@@ -6,8 +6,15 @@ export type TimeLimits = {
   idleMs: number;
   totalMs: number;
 };
+/** The limits that a provider's settings or a route may change. */
+export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "totalMs">>;
+
 /** The platform gives a function 150 s until its first byte. */
 export const firstByteWithinMs = 140_000;
+/** The platform's longest wall clock time of a function. */
+export const mostTotalSeconds = 400;
+/** What an answer that is not streamed leaves of that for the next route. */
+const nextRouteMs = 40_000;
 export const defaultTimeLimits = {
   connectMs: 5_000,
   firstByteMs: 60_000,
@@ -15,7 +22,42 @@ export const defaultTimeLimits = {
   idleMs: 30_000,
 } as const;
 
-/** The limits of one call. An answer that is not streamed has its first byte when it is whole: it may use all the time. */
-export function limitsFor(limits: TimeLimits, { stream }: { stream: boolean }): TimeLimits {
-  return stream ? limits : { ...limits, firstByteMs: limits.routesMs };
+/**
+ * Returns the limits of one request: the route's, else the provider's, else the default ones, within the gateway's time
+ * in all. An answer that is not streamed has its first byte when it is whole, so that its limit is the time in all.
+ */
+export function limitsFor(
+  limits: TimeLimits,
+  {
+    stream,
+    provider,
+    route,
+    isLast,
+  }: {
+    stream: boolean;
+    provider: { timeLimits?: OwnLimits };
+    route: { time_limits?: RouteLimits };
+    isLast: boolean;
+  },
+): TimeLimits {
+  const own = { ...provider.timeLimits, ...inMilliseconds(route.time_limits) };
+  const totalMs = Math.min(own.totalMs ?? limits.totalMs, limits.totalMs);
+  const wholeMs = isLast ? limits.routesMs : Math.max(limits.routesMs - nextRouteMs, limits.routesMs / 2);
+  return {
+    ...limits,
+    firstByteMs: stream ? (own.firstByteMs ?? limits.firstByteMs) : Math.min(wholeMs, totalMs),
+    idleMs: own.idleMs ?? limits.idleMs,
+    totalMs,
+  };
+}
+
+/** A route's own limits in seconds, as the database has them. */
+type RouteLimits = { first_byte?: number; idle?: number; total?: number };
+
+function inMilliseconds({ first_byte, idle, total }: RouteLimits = {}): OwnLimits {
+  return {
+    ...(first_byte === undefined ? {} : { firstByteMs: first_byte * 1_000 }),
+    ...(idle === undefined ? {} : { idleMs: idle * 1_000 }),
+    ...(total === undefined ? {} : { totalMs: total * 1_000 }),
+  };
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { labelPattern } from "../../_shared/labels.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
+import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts";
 import { isPrivateHost } from "./private-addresses.ts";
 
 /**
@@ -21,6 +22,8 @@ export type Provider = {
   account?: string;
   /** It may have a private address, and be reached without TLS. */
   allowPrivate: boolean;
+  /** In place of the default time limits. */
+  timeLimits?: OwnLimits;
   /** It charges for a call that its client leaves, so that reading on to the usage costs nothing more. */
   drains: boolean;
 };
@@ -28,6 +31,12 @@ export type Provider = {
 const kindNames = Object.keys(kinds) as [keyof typeof kinds];
 const endpointNames: readonly string[] = ["chat", "responses", "embeddings", "speech"] satisfies Endpoint[];
 const label = z.string().regex(labelPattern, "must be 1 to 128 of A-Z a-z 0-9 . _ : -");
+const seconds = (most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,4}$/, `must be a whole number of seconds from 1 to ${most}`)
+    .transform(Number)
+    .refine((value) => value >= 1 && value <= most, `must be a whole number of seconds from 1 to ${most}`);
 const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
 
 /** The settings of one provider, by the ends of their names. */
@@ -51,6 +60,9 @@ const settings = z.object({
     .enum(["max_tokens", "max_completion_tokens"], "must be max_tokens or max_completion_tokens")
     .optional(),
   STREAM_OPTIONS: onOff.optional(),
+  FIRST_BYTE_SECONDS: seconds(firstByteWithinMs / 1_000).optional(),
+  IDLE_SECONDS: seconds(firstByteWithinMs / 1_000).optional(),
+  TOTAL_SECONDS: seconds(mostTotalSeconds).optional(),
 });
 type Settings = z.output<typeof settings>;
 
@@ -124,6 +136,11 @@ function readProvider(id: string, texts: Record<string, string>, local: boolean)
     billingName: data.BILLING_NAME,
     account: data.ACCOUNT,
     allowPrivate,
+    timeLimits: {
+      ...(data.FIRST_BYTE_SECONDS ? { firstByteMs: data.FIRST_BYTE_SECONDS * 1_000 } : {}),
+      ...(data.IDLE_SECONDS ? { idleMs: data.IDLE_SECONDS * 1_000 } : {}),
+      ...(data.TOTAL_SECONDS ? { totalMs: data.TOTAL_SECONDS * 1_000 } : {}),
+    },
     drains: data.ON_LEAVE === "drain",
   };
 }

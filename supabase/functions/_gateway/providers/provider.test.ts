@@ -2,9 +2,12 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
+import type { Attempt } from "../../_shared/attempt.ts";
+import { createCooldowns } from "./cooldowns.ts";
 import { kinds } from "./kinds/registry.ts";
 import { defaultTimeLimits, limitsFor } from "./limits.ts";
-import { ClientLeft, callProvider, type ProviderCall } from "./provider.ts";
+import { callProvider, type ProviderAnswer, type ProviderCall } from "./provider.ts";
+import { ClientLeft } from "./provider-failure.ts";
 import { noteReached } from "./reachable.ts";
 
 const closers: (() => void)[] = [];
@@ -39,6 +42,10 @@ const text = (body: string, status = 200): RequestListener => {
 
 function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): ProviderCall {
   return {
+    open: { addStep() {}, attempts: [] },
+    cooldowns: createCooldowns({ now: () => performance.now() }),
+    endpoint: "chat",
+    stream: true,
     routes: baseUrls.map((_, n) => ({ position: n + 1, provider: `p${n}`, model: `m${n}`, prices: [] })),
     providers: new Map(
       baseUrls.map((baseUrl, n) => [
@@ -57,10 +64,16 @@ function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): Provid
   };
 }
 
+const accept = async (answer: ProviderAnswer) => answer;
+
 type Tried = { type: string; name: string; status: string };
 
 async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string> {
-  const answer = await callProvider(call, (step) => tried.push(step));
+  const addStep: ProviderCall["open"]["addStep"] = (step, _, attempt) => {
+    tried.push(step);
+    if (attempt) call.open.attempts.push(attempt);
+  };
+  const answer = await callProvider({ ...call, open: { ...call.open, addStep } }, accept);
   let body = "";
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) body += new TextDecoder().decode(bytes);
   return body;
@@ -68,7 +81,7 @@ async function readAll(call: ProviderCall, tried: Tried[] = []): Promise<string>
 
 test("an answer has no getter of its own, whose hidden class would keep its call until a full collection", async () => {
   const { baseUrl } = await provider(text("{}"));
-  const answer = await callProvider(callOf([baseUrl]), () => {});
+  const answer = await callProvider(callOf([baseUrl]), accept);
   const getters = Object.entries(Object.getOwnPropertyDescriptors(answer)).filter(([, { get }]) => get);
   expect(getters.map(([name]) => name)).toEqual([]);
 });
@@ -103,12 +116,15 @@ describe("a provider call", () => {
     expect([told, asked]).toEqual([[], []]);
   });
 
-  test.for([429, 500, 502, 503, 504])("moves on to the next route after a %i", async (status) => {
-    const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
-    const tried: Tried[] = [];
-    expect(await readAll(callOf([first.baseUrl, second.baseUrl]), tried)).toBe("yes");
-    expect(tried).toEqual([{ type: "retry", name: "model", status: "failed" }]);
-  });
+  test.for([401, 402, 403, 404, 408, 429, 500, 502, 503, 504, 529])(
+    "moves on to the next route after a %i",
+    async (status) => {
+      const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
+      const tried: Tried[] = [];
+      expect(await readAll(callOf([first.baseUrl, second.baseUrl]), tried)).toBe("yes");
+      expect(tried).toEqual([{ type: "retry", name: "model", status: "failed" }]);
+    },
+  );
 
   test("moves on after a refused connection, a reset and a silence", async () => {
     const reset = await provider((_, response) => response.destroy());
@@ -193,7 +209,7 @@ describe("a provider call", () => {
     expect(await readAll(callOf([baseUrl]))).toBe('14 application/json {"model":"m0"}');
   });
 
-  test.for([400, 401, 403, 404, 422])("does not move on after a %i", async (status) => {
+  test.for([400, 413, 415, 422])("does not move on after a %i", async (status) => {
     const [first, second] = [await provider(text("no", status)), await provider(text("yes"))];
     await expect(readAll(callOf([first.baseUrl, second.baseUrl]))).rejects.toMatchObject({ mayHaveCharged: false });
     expect(second.asked).toEqual([]);
@@ -266,13 +282,27 @@ describe("the time before the first byte", () => {
     return (_, response) => void setTimeout(() => response.end("yes"), ms);
   };
   const timeouts = { ...limits, firstByteMs: 300, routesMs: 900 };
-  const whole = { limits: limitsFor(timeouts, { stream: false }) };
-  const streamed = { limits: limitsFor(timeouts, { stream: true }) };
+  const whole = { limits: timeouts, stream: false };
+  const streamed = { limits: timeouts };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("is 60 s of a stream, and 140 s of an answer that is not streamed", () => {
+  test("is 60 s for a stream; for a whole answer 100 s, or 140 s at the last route", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
-    expect([true, false].map((stream) => limitsFor(defaults, { stream }).firstByteMs)).toEqual([60_000, 140_000]);
+    const of = (stream: boolean, isLast: boolean) =>
+      limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
+    expect([of(true, true), of(true, false), of(false, false), of(false, true)]).toEqual([
+      60_000, 60_000, 100_000, 140_000,
+    ]);
+  });
+
+  test("is the route's, else the provider's, within the time in all", () => {
+    const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
+    const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
+    const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
+    expect(of(true)).toMatchObject({ firstByteMs: 20_000, idleMs: 5_000, totalMs: 180_000 });
+    const route = { time_limits: { first_byte: 90, total: 100 } };
+    expect(of(true, route)).toMatchObject({ firstByteMs: 90_000, idleMs: 5_000, totalMs: 100_000 });
+    expect(of(false, route).firstByteMs).toBe(100_000);
   });
 
   test("of a stream is each route's own", async () => {
@@ -305,9 +335,140 @@ describe("the time before the first byte", () => {
     expect(await readAll(callOf(routes, whole))).toBe("yes");
   });
 
-  test("of an answer that is not streamed is used up by a route that is silent", async () => {
+  test("of an answer that is not streamed leaves time for the next route", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
-    await expect(readAll(callOf([silent.baseUrl, good.baseUrl], whole))).rejects.toMatchObject(timeout);
-    expect(good.asked).toEqual([]);
+    const call = callOf([silent.baseUrl, good.baseUrl], whole);
+    expect(await readAll(call)).toBe("yes");
+    expect(call.open.attempts).toMatchObject([{ route: 1, failure: "timeout", may_have_charged: true }]);
+  });
+});
+
+describe("attempts", () => {
+  const refuse = (status: number, headers: Record<string, string> = {}): RequestListener => {
+    return (_, response) => response.writeHead(status, headers).end("{}");
+  };
+  const attemptsOf = async (call: ProviderCall): Promise<Attempt[]> => {
+    await readAll(call).catch(() => {});
+    return call.open.attempts.map(({ latency_ms: _, ...attempt }) => attempt as Attempt);
+  };
+
+  test("say which route failed, by which status, why, and the provider's id of the request", async () => {
+    const [first, second] = [await provider(refuse(401, { "x-request-id": "req_up" })), await provider(text("yes"))];
+    const call = callOf([first.baseUrl, second.baseUrl]);
+    const answer = await callProvider(
+      { ...call, open: { ...call.open, addStep: (_, __, one) => one && call.open.attempts.push(one) } },
+      accept,
+    );
+    const failed = {
+      route: 1,
+      provider: "p0",
+      model: "m0",
+      status: 401,
+      failure: "unauthorized",
+      upstream_request_id: "req_up",
+    };
+    expect(call.open.attempts).toMatchObject([failed]);
+    expect(answer.attempt()).toMatchObject({ route: 2, provider: "p1", model: "m1", status: 200 });
+    expect(answer.attempt().failure).toBeUndefined();
+    answer.cancel();
+  });
+
+  test.for([
+    ["apim-request-id", "azure-1", "azure-1"],
+    ["x-amzn-requestid", "aws-1", "aws-1"],
+    ["cf-ray", "8c1-FRA", "8c1-FRA"],
+    ["x-request-id", "r", undefined],
+    ["x-request-id", "with space", undefined],
+    ["x-request-id", "x".repeat(129), undefined],
+  ] as const)("take the provider's id from %s: %s", async ([name, value, id]) => {
+    const { baseUrl } = await provider(refuse(500, { [name]: value }));
+    const [attempt] = await attemptsOf(callOf([baseUrl]));
+    expect(attempt?.upstream_request_id).toBe(id);
+  });
+
+  test("name a connection that never came about, one that was lost, and a silence", async () => {
+    const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
+    const silent = await provider(() => {});
+    expect(await attemptsOf(callOf(["http://127.0.0.1:9/v1", reset.baseUrl, silent.baseUrl]))).toMatchObject([
+      { route: 1, failure: "unreachable" },
+      { route: 2, failure: "connection_lost", may_have_charged: true },
+      { route: 3, failure: "timeout", may_have_charged: true },
+    ]);
+  });
+});
+
+describe("a route that keeps failing", () => {
+  test("is not asked while it cools down, and the attempts say so", async () => {
+    const [first, second] = [await provider(text("no", 500)), await provider(text("yes"))];
+    const call = callOf([first.baseUrl, second.baseUrl]);
+    for (let n = 0; n < 5; n++) expect(await readAll(call)).toBe("yes");
+    expect(first.asked).toHaveLength(3);
+    expect(call.open.attempts.slice(-1)).toEqual([
+      { route: 1, provider: "p0", model: "m0", failure: "skipped", latency_ms: 0 },
+    ]);
+  });
+
+  test("is asked all the same where no other is left", async () => {
+    const [first, second] = [await provider(text("no", 500)), await provider(text("no", 503))];
+    const call = callOf([first.baseUrl, second.baseUrl]);
+    for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
+    expect([first.asked.length, second.asked.length]).toEqual([5, 5]);
+  });
+
+  test("makes one call wait, not those after it", async () => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    const call = callOf([silent.baseUrl, good.baseUrl]);
+    for (let n = 0; n < 4; n++) expect(await readAll({ ...call, deadline: performance.now() + 2_000 })).toBe("yes");
+    expect(silent.asked).toHaveLength(1);
+  });
+
+  test("is not waited for as a last resort, where it hangs and another fails", async () => {
+    const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
+    const call = callOf([silent.baseUrl, failing.baseUrl]);
+    for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});
+    expect(silent.asked).toHaveLength(1);
+  });
+});
+
+describe("the error of a call with no route left", () => {
+  const refuse = (status: number, body: object, headers: Record<string, string> = {}): RequestListener => {
+    return (_, response) => response.writeHead(status, headers).end(JSON.stringify(body));
+  };
+  const told = async (...answers: RequestListener[]) => {
+    const routes = await Promise.all(answers.map(provider));
+    const failure = await readAll(callOf(routes.map(({ baseUrl }) => baseUrl))).catch((error) => error);
+    const { code, status, options } = failure.toGatewayError();
+    return [status, code, options.headers];
+  };
+
+  test("says when to come back after a rate limit", async () => {
+    expect(await told(refuse(429, {}, { "retry-after": "17" }))).toEqual([
+      429,
+      "rate_limit_exceeded",
+      { "retry-after": "17" },
+    ]);
+    // A revoked key at the other route does not help the caller.
+    expect(await told(refuse(429, {}, { "retry-after": "17" }), refuse(401, {}))).toEqual([
+      429,
+      "rate_limit_exceeded",
+      { "retry-after": "17" },
+    ]);
+  });
+
+  test("says when an overloaded provider can be asked again", async () => {
+    expect(await told(refuse(503, {}, { "retry-after": "30" }))).toEqual([
+      502,
+      "provider_error",
+      { "retry-after": "30" },
+    ]);
+  });
+
+  test("is the request's own fault before another route is asked", async () => {
+    const code = "context_length_exceeded";
+    expect(await told(refuse(400, { error: { code } }), text("yes"))).toEqual([400, code, {}]);
+  });
+
+  test.for([401, 402, 403, 404])("is not worth another try after a %i", async (status) => {
+    expect(await told(refuse(status, {}))).toEqual([502, "provider_error", { "x-should-retry": "false" }]);
   });
 });

@@ -1,24 +1,27 @@
+import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
-import { type ErrorCode, GatewayError } from "../http/errors.ts";
+import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
-import type { CallUse } from "../runs/run-cost.ts";
-import { startTimeLimit } from "../time-limit.ts";
-import { post, type Take } from "./exchange.ts";
+import { type Connection, openConnection } from "./connection.ts";
+import type { Cooldowns } from "./cooldowns.ts";
+import { type Answer, post, type Take } from "./exchange.ts";
 import type { Endpoint } from "./kinds/kind.ts";
-import type { TimeLimits } from "./limits.ts";
+import { limitsFor, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
 import { addressOf } from "./provider-address.ts";
+import { ClientLeft, invalidAnswer, ProviderFailure, refusalFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
-import { ConnectTimeout, ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
+import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
 /** A provider's answer from its first byte on. */
 export type ProviderAnswer = {
   route: RunRoute;
-  contentType: string;
   /** The next bytes; undefined at the end. @throws ProviderFailure */
   read: () => Promise<Uint8Array | undefined>;
   /** Hands over what comes until `take` has had enough. @returns whether there may be more @throws ProviderFailure */
   pour: (take: Take) => Promise<boolean>;
+  /** Puts back what was read, to be read again. */
+  unread: (bytes: Uint8Array) => void;
   /** Ends the call; the provider sees its client leave. */
   cancel: () => void;
   /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
@@ -30,57 +33,21 @@ export type ProviderAnswer = {
   ended: () => AbortSignal;
   startedAt: number;
   firstByteAt: number;
+  /** The attempt as it is recorded. @param failure absent where it succeeded */
+  attempt: (failure?: AttemptFailure) => Attempt;
 };
-
-/** Why a provider call came to nothing. */
-export class ProviderFailure extends Error {
-  readonly code: Extract<ErrorCode, "provider_error" | "provider_timeout" | "invalid_request">;
-  /** The provider may have worked for us all the same: nobody should simply try again. */
-  readonly mayHaveCharged: boolean;
-  /** Another route may do better. */
-  readonly retryable: boolean;
-  /** It answered 404: it lacks the endpoint or the model. */
-  readonly isNotFound?: boolean;
-  /** What it says it has used all the same. */
-  readonly use?: CallUse;
-
-  constructor(
-    options: Pick<ProviderFailure, "code" | "mayHaveCharged" | "retryable" | "isNotFound" | "use"> & {
-      cause?: unknown;
-    },
-  ) {
-    super(options.code, { cause: options.cause });
-    this.name = "ProviderFailure";
-    this.code = options.code;
-    this.mayHaveCharged = options.mayHaveCharged;
-    this.retryable = options.retryable;
-    this.isNotFound = options.isNotFound;
-    this.use = options.use;
-  }
-
-  /** What the client is told of it. */
-  toGatewayError(): GatewayError {
-    const refused =
-      this.code === "invalid_request" ? "The model's provider refused this request as invalid." : undefined;
-    const message = this.isNotFound ? "The model's provider has no such endpoint or model." : refused;
-    // A stock client would retry what cannot succeed, or what is charged already.
-    const headers = this.mayHaveCharged || this.isNotFound ? { "x-should-retry": "false" } : undefined;
-    return new GatewayError(this.code, { message, headers });
-  }
-}
-
-/** The client has left: neither an answer nor a failure. */
-export class ClientLeft extends Error {
-  /** What the call that it left used by a guess, where one was made. */
-  use?: CallUse;
-}
 
 /** What a provider is sent: to which endpoint, and the JSON of it. */
 export type ProviderRequest = { endpoint: Endpoint; body: string };
 
 export type ProviderCall = {
+  /** Where steps and attempts are recorded. */
+  open: Pick<OpenRun, "addStep" | "attempts">;
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
+  cooldowns: Cooldowns;
+  endpoint: Endpoint;
+  stream: boolean;
   requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
   /** Told the provider as `x-request-id`: a label. */
   requestId: string;
@@ -98,66 +65,146 @@ export type ProviderCall = {
 };
 
 /**
- * Asks a run's routes in order until one gives its first byte: a 429, a 5xx, a timeout or a refused connection moves
- * on to the next. What failed is added to the step trace.
+ * Asks a run's routes in order until `accept` takes an answer. A route fails over to the next unless the request itself
+ * is at fault; those that are cooling down are asked last. Failed attempts are added to the step trace.
+ * @param accept reads an answer far enough to know that it is one. @throws ProviderFailure to try the next route
  * @throws ProviderFailure of the last route, which knows whether any may have charged, or ClientLeft
  */
-export async function callProvider(call: ProviderCall, addStep: OpenRun["addStep"]): Promise<ProviderAnswer> {
-  let failure: unknown;
-  let mayHaveCharged = false;
-  const firstByteBy = call.now() + call.limits.routesMs;
-  for (const route of call.routes) {
-    const startedAt = call.now();
+export async function callProvider<Accepted>(
+  call: ProviderCall,
+  accept: (answer: ProviderAnswer) => Promise<Accepted>,
+): Promise<Accepted> {
+  const { now, cooldowns } = call;
+  const firstByteBy = now() + call.limits.routesMs;
+  const routes = routesToAsk(call);
+  let told: ProviderFailure | undefined;
+  for (let turn = routes.next(); !turn.done; ) {
+    const asking = startAttempt(call, { route: turn.value, firstByteBy });
+    const { startedAt, undecided } = asking;
+    let answer: ProviderAnswer | undefined;
     try {
-      return await ask(call, { route, firstByteBy });
+      answer = await ask(call, asking);
+      const accepted = await accept(answer);
+      cooldowns.noteAnswer(keyOf(call, asking.route));
+      return accepted;
     } catch (error) {
-      if (error instanceof ProviderFailure) mayHaveCharged ||= error.mayHaveCharged;
-      failure = error instanceof ProviderFailure ? new ProviderFailure({ ...error, mayHaveCharged }) : error;
-      const inTime = call.now() < firstByteBy;
-      const more = error instanceof ProviderFailure && error.retryable && route !== call.routes.at(-1) && inTime;
+      answer?.cancel();
+      const failure = error instanceof ProviderFailure ? error : undefined;
+      const { failure: why = "cancelled", retryAfterSeconds } = failure ?? {};
+      cooldowns.noteFailure(keyOf(call, asking.route), { failure: why, startedAt, retryAfterSeconds, undecided });
+      const movesOn = failure?.retryable && now() < firstByteBy;
+      turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = error instanceof ClientLeft ? "aborted" : "failed";
-      addStep({ type: more ? "retry" : "model", name: call.name, status }, startedAt);
-      if (!more) throw failure;
-      if (!mayHaveCharged) call.onUncharged?.();
+      const attempt = asking.attempt(why, failure?.mayHaveCharged);
+      call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
+      if (!failure) throw error;
+      told = moreUseful(told, failure);
+      if (!turn.done && !told.mayHaveCharged) call.onUncharged?.();
     }
   }
-  throw failure ?? new GatewayError("service_unavailable");
+  throw told ?? new GatewayError("service_unavailable");
 }
 
-async function ask(
-  call: ProviderCall,
-  { route, firstByteBy }: { route: RunRoute; firstByteBy: number },
-): Promise<ProviderAnswer> {
-  const provider = call.providers.get(route.provider);
-  if (!provider) throw new GatewayError("service_unavailable");
-  const startedAt = call.now();
-  const connection = openConnection(call.clientLeft, call);
-  let dispatched = false;
-  /** What is not there ends the call. */
-  async function attended<More>(reading: () => Promise<More>): Promise<More> {
-    try {
-      connection.expectWithin(call.limits.idleMs);
-      const more = await reading();
-      // A client that takes its time is no fault of the provider's: only the time in all runs on.
-      connection.expectWithin(Number.POSITIVE_INFINITY);
-      if (!more) connection.close();
-      return more;
-    } catch (cause) {
-      throw connection.explain(cause, { mayHaveCharged: true, retryable: false });
+/** Names the routes to ask, in order: first those that work, and then, if that was none, those that are set aside. */
+function* routesToAsk(call: ProviderCall): Generator<RunRoute, undefined> {
+  const setAside: { route: RunRoute; hangs: boolean }[] = [];
+  let asked = false;
+  for (const route of call.routes) {
+    const state = call.cooldowns.stateOf(keyOf(call, route));
+    if (state === "open") {
+      asked = true;
+      yield route;
+    } else {
+      setAside.push({ route, hangs: state === "hanging" });
+      call.open.attempts.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
+  // Nobody waits for a route that hangs as long as another may answer.
+  for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
+}
+
+const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position, provider, model });
+const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
+  `${provider} ${model} ${endpoint}`;
+
+/** What the caller is told of two failures: when to come back, if one of them says so and the other needs an operator. */
+function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
+  if (!before) return now;
+  const told = before.failure === "rate_limited" && now.code === "provider_error" ? before : now;
+  return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
+}
+
+/** A request to one route, from before it is sent. */
+type Asking = {
+  route: RunRoute;
+  provider: Provider;
+  startedAt: number;
+  limits: TimeLimits;
+  /** When it must be over, and when its first byte must be there, by the gateway's clock. */
+  deadline: number;
+  firstByteBy: number;
+  /** It has less time than the route is given usually, so a timeout says nothing about the route. */
+  undecided: boolean;
+  noteHead: (head: Pick<Answer, "status" | "header">) => void;
+  attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
+};
+
+function startAttempt(
+  { providers, limits: all, stream, routes, deadline, now, requestId }: ProviderCall,
+  { route, firstByteBy }: { route: RunRoute; firstByteBy: number },
+): Asking {
+  const provider = providers.get(route.provider);
+  if (!provider) throw new GatewayError("service_unavailable");
+  const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
+  const startedAt = now();
+  const seen: Pick<Attempt, "status" | "upstream_request_id"> = {};
+  return {
+    route,
+    provider,
+    startedAt,
+    limits,
+    deadline: Math.min(deadline, startedAt + limits.totalMs),
+    firstByteBy,
+    undecided: Math.min(deadline, firstByteBy) - startedAt < limits.firstByteMs,
+    noteHead({ status, header }) {
+      seen.status = status;
+      seen.upstream_request_id = upstreamRequestId(header, requestId);
+    },
+    attempt: (failure, mayHaveCharged) => ({
+      ...factsOf(route),
+      ...seen,
+      ...(failure ? { failure } : {}),
+      ...(mayHaveCharged ? { may_have_charged: true } : {}),
+      latency_ms: Math.round(now() - startedAt),
+    }),
+  };
+}
+
+/** The headers by which providers name a request: OpenAI and most others, Azure, Bedrock, and Cloudflare in front of some. */
+const requestIdHeaders = ["x-request-id", "apim-request-id", "x-amzn-requestid", "request-id", "cf-ray"];
+
+/** Some servers send back our own id, which says nothing. */
+function upstreamRequestId(header: Answer["header"], ownId: string): string | undefined {
+  const ids = requestIdHeaders.map((name) => header(name));
+  return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
+}
+
+async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> {
+  const { route, provider, startedAt, limits, deadline } = asking;
+  const { now } = call;
+  const connection = openConnection(call.clientLeft, { now, deadline });
+  let dispatched = false;
   try {
     const { endpoint, body } = call.requestFor(route, provider);
     const { url, headers } = addressOf(provider, { endpoint, model: route.model });
-    if (!wasJustReached(provider.baseUrl, call.now)) {
-      const { connectMs: limitMs } = call.limits;
-      await ensureReachable(provider, { limitMs, signal: connection.ended(), now: call.now });
+    if (!wasJustReached(provider.baseUrl, now)) {
+      await ensureReachable(provider, { limitMs: limits.connectMs, signal: connection.ended(), now });
     }
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
-    connection.expectWithin(Math.min(call.limits.firstByteMs, firstByteBy - call.now()));
-    if (connection.isClosed()) throw over;
+    connection.expectWithin(Math.min(limits.firstByteMs, asking.firstByteBy - now()));
+    connection.assertOpen();
     const exchange = post(
       url,
       {
@@ -169,45 +216,25 @@ async function ask(
       body,
     );
     connection.onClose(exchange.abandon);
-    const { status, contentType, encoding, read, pour } = await exchange.answer;
-    noteReached(provider.baseUrl, call.now);
-    if (redirects.has(status)) throw new Error("a redirect is not followed");
-    if (status < 200 || status >= 300) {
-      connection.close();
-      throw statusFailure(status);
-    }
+    const answer = await exchange.answer;
+    asking.noteHead(answer);
+    noteReached(provider.baseUrl, now);
+    if (answer.status < 200 || answer.status >= 300) throw await readRefusedAnswer(answer, connection);
     // Nobody could read it.
-    if (encoding !== "identity") {
-      throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false });
-    }
-    let ahead = await read();
-    if (!ahead) throw new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: true });
-    const firstByteAt = call.now();
+    if (answer.encoding !== "identity") throw invalidAnswer();
+    const first = await answer.read();
+    if (!first) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
+    const firstByteAt = now();
     connection.expectWithin(Number.POSITIVE_INFINITY);
     return {
       route,
-      contentType,
       startedAt,
       firstByteAt,
       drains: provider.drains,
+      attempt: asking.attempt,
       ended: connection.ended,
       cancel: connection.close,
-      async read() {
-        const first = ahead;
-        ahead = undefined;
-        return first ?? attended(read);
-      },
-      async pour(take) {
-        const first = ahead;
-        ahead = undefined;
-        if (first && !take(first)) return true;
-        return attended(() =>
-          pour((bytes) => {
-            connection.expectWithin(call.limits.idleMs);
-            return take(bytes);
-          }),
-        );
-      },
+      ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
     };
   } catch (cause) {
     if (cause instanceof ProviderFailure) {
@@ -216,85 +243,69 @@ async function ask(
     }
     noteFailed(provider.baseUrl);
     // Once the request is on its way, nothing tells whether it arrived, unless there was no connection at all.
-    throw connection.explain(cause, {
-      mayHaveCharged: dispatched && !(cause instanceof NotConnected),
-      retryable: true,
-    });
+    const sent = dispatched && !(cause instanceof NotConnected);
+    throw connection.explain(cause, { sent, retryable: true });
   }
 }
 
-const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** Enough of an error to know what it says, in characters, and how long it may take to come. */
+const longestError = 16_384;
+const errorWithinMs = 1_000;
 
-/** Why a call's signal falls, whatever the reason: an error of its own each time would cost more than it tells. */
-const over = new Error("the call is over");
-
-/** What holds one provider call together: its limits, its client and its exchange, and why it is over. */
-function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
-  let controller: AbortController | undefined;
-  let closed = false;
-  let timedOut = false;
-  let left = false;
-  const limit = startTimeLimit(deadline - now(), () => {
-    timedOut = true;
-    close();
-  });
-  let abandon = () => {};
-  const leave = () => {
-    left = true;
-    close();
-  };
-  clientLeft.addEventListener("abort", leave, { once: true });
-  if (clientLeft.aborted) leave();
-
-  function close(): void {
-    closed = true;
-    limit.end();
-    clientLeft.removeEventListener("abort", leave);
-    controller?.abort(over);
-    abandon();
+async function readRefusedAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
+  const decoder = new TextDecoder();
+  let text = "";
+  connection.expectWithin(errorWithinMs);
+  try {
+    for (let bytes = await answer.read(); bytes && text.length < longestError; bytes = await answer.read()) {
+      text += decoder.decode(bytes, { stream: true });
+    }
+  } catch {
+    // The status says enough.
   }
+  return refusalFailure({ ...answer, text });
+}
 
+/** Reads an answer whose first bytes are there, each of the next within the time for a pause. */
+function readerOf(
+  answer: Answer,
+  { first, connection, idleMs }: { first: Uint8Array; connection: Connection; idleMs: number },
+): Pick<ProviderAnswer, "read" | "pour" | "unread"> {
+  let ahead: Uint8Array | undefined = first;
+  function takeAhead(): Uint8Array | undefined {
+    const bytes = ahead;
+    ahead = undefined;
+    return bytes;
+  }
+  /** What is not there ends the call. */
+  async function attended<More>(reading: () => Promise<More>): Promise<More> {
+    try {
+      connection.expectWithin(idleMs);
+      const more = await reading();
+      // A client that takes its time is no fault of the provider's: only the time in all runs on.
+      connection.expectWithin(Number.POSITIVE_INFINITY);
+      if (!more) connection.close();
+      return more;
+    } catch (cause) {
+      throw connection.explain(cause, { sent: true, retryable: false });
+    }
+  }
   return {
-    close,
-    isClosed: () => closed,
-    /** Falls when it is closed; made when it is asked for, which whole answers never do. */
-    ended(): AbortSignal {
-      controller ??= new AbortController();
-      if (closed) controller.abort(over);
-      return controller.signal;
+    async read() {
+      return takeAhead() ?? attended(answer.read);
     },
-    /** What ends with it. */
-    onClose(act: () => void): void {
-      abandon = act;
-      if (closed) act();
+    async pour(take) {
+      const bytes = takeAhead();
+      if (bytes && !take(bytes)) return true;
+      return attended(() =>
+        answer.pour((more) => {
+          connection.expectWithin(idleMs);
+          return take(more);
+        }),
+      );
     },
-    /** From here on it makes no difference to the provider whether the client is there. */
-    outliveClient(): void {
-      clientLeft.removeEventListener("abort", leave);
-    },
-    /** Sets the time for the next thing to happen, within what is left in all. */
-    expectWithin(limitMs: number): void {
-      limit.restart(Math.min(deadline - now(), limitMs));
-    },
-    explain(cause: unknown, options: Pick<ProviderFailure, "mayHaveCharged" | "retryable">): Error {
-      close();
-      if (left) return new ClientLeft();
-      const late = timedOut || cause instanceof ConnectTimeout;
-      return new ProviderFailure({ code: late ? "provider_timeout" : "provider_error", ...options, cause });
+    unread(bytes) {
+      ahead = bytes;
     },
   };
-}
-
-/** A refusal by status: the provider did no work, except where a proxy of its own gave up waiting. */
-function statusFailure(status: number): ProviderFailure {
-  if (status === 400 || status === 413 || status === 422) {
-    return new ProviderFailure({ code: "invalid_request", mayHaveCharged: false, retryable: false });
-  }
-  const gaveUp = status === 408 || status === 504 || status === 524;
-  return new ProviderFailure({
-    code: gaveUp ? "provider_timeout" : "provider_error",
-    mayHaveCharged: gaveUp,
-    retryable: status === 429 || status >= 500 || status === 408,
-    isNotFound: status === 404,
-  });
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type ProviderAnswer, ProviderFailure } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider.ts";
+import { invalidAnswer } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { readGeminiUsage } from "../usage/read-usage.ts";
 import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
@@ -43,7 +44,7 @@ export async function readGeminiSpeech(
   const said = usageShape.safeParse(value).data?.usageMetadata;
   const stated = readGeminiUsage(said, usageLimits);
   const use = stated && callUse(stated.usage, { route, basis: "final" as const });
-  if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw unusable(use);
+  if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
   // Not to count what was spoken is not to count it as nothing.
   if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
@@ -57,7 +58,7 @@ async function split(answer: ProviderAnswer): Promise<SplitAnswer> {
       splitter.push(bytes);
     } catch {
       answer.cancel();
-      throw unusable();
+      throw invalidAnswer();
     }
   }
   return splitter.end();
@@ -83,10 +84,6 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw unusable();
+    throw invalidAnswer();
   }
-}
-
-function unusable(use?: CallUse): ProviderFailure {
-  return new ProviderFailure({ code: "provider_error", mayHaveCharged: true, retryable: false, use });
 }

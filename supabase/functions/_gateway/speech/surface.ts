@@ -1,10 +1,9 @@
-import { askProvider, endWhole, settleFailure } from "../answers/answer-call.ts";
+import { askWhole, endWhole, settleFailure } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { bodyLimits } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
-import { ClientLeft, type ProviderAnswer } from "../providers/provider.ts";
 import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
 import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
@@ -40,24 +39,11 @@ export const speechSurface: Surface<Speech> = {
 };
 
 async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Response> {
-  const answer = await askProvider(gateway, call);
-  const spoken = await listen(call, answer);
+  const { inputEstimate } = call.asked;
+  const { answer, read: spoken } = await askWhole(gateway, call, (whole) =>
+    readGeminiSpeech(whole, { inputEstimate, usageLimits: call.usageLimits }),
+  );
   return speechResponse(call, spoken, endWhole(call, answer, { use: spoken.use }));
-}
-
-async function listen(
-  { open, model, asked, usageLimits }: AdmittedCall<Speech>,
-  answer: ProviderAnswer,
-): Promise<SpokenAnswer> {
-  const step = { type: "model", name: model } as const;
-  try {
-    const spoken = await readGeminiSpeech(answer, { inputEstimate: asked.inputEstimate, usageLimits });
-    open.addStep({ ...step, status: "succeeded" }, answer.startedAt);
-    return spoken;
-  } catch (error) {
-    open.addStep({ ...step, status: error instanceof ClientLeft ? "aborted" : "failed" }, answer.startedAt);
-    throw error;
-  }
 }
 
 function speechResponse(

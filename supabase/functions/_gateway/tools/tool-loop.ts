@@ -1,20 +1,19 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
   askForStream,
-  askProvider,
+  askWhole,
   endWhole,
   guessedUse,
-  readAnswer,
   settleFailure,
   streamedResponse,
   wholeResponse,
 } from "../answers/answer-call.ts";
 import { relayStream, type StreamStep } from "../answers/relay.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
-import { withPlatform } from "../answers/whole-answer.ts";
+import { readWholeAnswer, withPlatform } from "../answers/whole-answer.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
-import { ClientLeft } from "../providers/provider.ts";
+import { ClientLeft } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { estimateTokens } from "../usage/estimate.ts";
@@ -142,8 +141,8 @@ async function whole<Request extends Asked>(
 ): Promise<Response> {
   const answers: unknown[] = [];
   for (;;) {
-    const answer = await askProvider(gateway, loop.current());
-    const read = await readAnswer(loop.current(), answer, dialect.format);
+    const step = loop.current();
+    const { answer, read } = await askWhole(gateway, step, (whole) => readWholeAnswer(whole, step, dialect.format));
     const turn = dialect.readTurn(read.value);
     if (turn.toolCalls.length === 0 || loop.isLast()) {
       const before = { answers, usage: call.open.usedSoFar() };
@@ -178,7 +177,7 @@ async function streamed<Request extends Asked>(
   async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {
     const turn = reader.turn();
     if (turn.toolCalls.length === 0 || loop.isLast()) return undefined;
-    open.addStep({ type: "model", name: model, status: "succeeded" }, answer.startedAt);
+    open.addStep({ type: "model", name: model, status: "succeeded" }, answer.startedAt, answer.attempt());
     await loop.advance(turn, use);
     try {
       return await ask();

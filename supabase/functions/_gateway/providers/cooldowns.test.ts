@@ -1,0 +1,122 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import type { AttemptFailure } from "../../_shared/attempt.ts";
+import { type Cooldowns, createCooldowns } from "./cooldowns.ts";
+
+let clock = 0;
+let cooldowns: Cooldowns;
+beforeEach(() => {
+  clock = 1_000_000;
+  cooldowns = createCooldowns({ now: () => clock });
+});
+
+const state = (key = "a") => cooldowns.stateOf(key);
+const fail = (
+  failure: AttemptFailure = "server_error",
+  changes: { startedAt?: number; retryAfterSeconds?: number; undecided?: boolean } = {},
+) => cooldowns.noteFailure("a", { failure, startedAt: clock, undecided: false, ...changes });
+const failTimes = (times: number) => Array.from({ length: times }, () => fail());
+
+describe("a route is set aside", () => {
+  test("for 30 s after three failures in a row, and not before", () => {
+    expect([fail(), fail(), state()]).toEqual([0, 0, "open"]);
+    expect([fail(), state()]).toEqual([30_000, "cooling"]);
+    clock += 29_999;
+    expect(state()).toBe("cooling");
+    clock += 1;
+    expect(state()).toBe("open");
+  });
+
+  test("not by failures with an answer among them", () => {
+    failTimes(2);
+    cooldowns.noteAnswer("a");
+    failTimes(2);
+    expect(state()).toBe("open");
+  });
+
+  test("after one timeout, unless it answered another call meanwhile", () => {
+    cooldowns.noteAnswer("a");
+    expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
+    clock += 1;
+    expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
+  });
+
+  test("not by a timeout of a call that had less time than usual", () => {
+    fail("timeout", { undecided: true });
+    expect(state()).toBe("open");
+  });
+
+  test.for([
+    [1, 1_000],
+    [300, 300_000],
+    [301, 300_000],
+  ] as const)("for as long as it says: %i s, within 5 minutes", ([retryAfterSeconds, ms]) => {
+    expect(fail("rate_limited", { retryAfterSeconds })).toBe(ms);
+    clock += ms - 1;
+    expect(state()).toBe("cooling");
+    clock += 1;
+    expect(state()).toBe("open");
+  });
+
+  test.for(["invalid_request", "context_length_exceeded", "content_filter", "cancelled"] as const)(
+    "never by %s, which is the request's own",
+    (failure) => {
+      for (let n = 0; n < 10; n++) fail(failure);
+      expect(state()).toBe("open");
+    },
+  );
+
+  test("and no other", () => {
+    failTimes(3);
+    expect(state("b")).toBe("open");
+  });
+});
+
+describe("after its cooldown", () => {
+  beforeEach(() => {
+    failTimes(3);
+    clock += 30_000;
+  });
+
+  test("one call probes it, and the others wait for the result", () => {
+    expect([state(), state(), state()]).toEqual(["open", "cooling", "cooling"]);
+    cooldowns.noteAnswer("a");
+    expect([state(), state()]).toEqual(["open", "open"]);
+  });
+
+  test("a failed probe doubles the cooldown, up to 5 minutes", () => {
+    const lengths = Array.from({ length: 5 }, () => {
+      state();
+      const length = fail();
+      clock += length;
+      return length;
+    });
+    expect(lengths).toEqual([60_000, 120_000, 240_000, 300_000, 300_000]);
+  });
+
+  test("a probe whose client left frees the way for the next", () => {
+    state();
+    fail("cancelled");
+    expect(state()).toBe("open");
+  });
+
+  test("a call from before does not end the probe", () => {
+    state();
+    fail("server_error", { startedAt: clock - 31_000 });
+    expect(state()).toBe("cooling");
+  });
+
+  test("it counts from the beginning once it has answered", () => {
+    state();
+    cooldowns.noteAnswer("a");
+    expect([...failTimes(2), state()]).toEqual([0, 0, "open"]);
+    expect(fail()).toBe(30_000);
+  });
+});
+
+test("calls that were under way do not lengthen a cooldown", () => {
+  failTimes(3);
+  clock += 20_000;
+  expect(fail("server_error", { startedAt: clock - 25_000 })).toBe(0);
+  clock += 10_000;
+  expect(state()).toBe("open");
+});

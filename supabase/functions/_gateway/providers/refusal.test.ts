@@ -1,0 +1,285 @@
+import { describe, expect, test } from "vitest";
+import type { AttemptFailure } from "../../_shared/attempt.ts";
+import { readRefusal } from "./refusal.ts";
+
+const headersOf = (headers: Record<string, string>) => (name: string) => headers[name];
+const failureOf = (status: number, body: unknown) =>
+  readRefusal({ status, text: typeof body === "string" ? body : JSON.stringify(body) }).failure;
+
+describe("a status alone", () => {
+  test.for<[number, AttemptFailure]>([
+    [400, "invalid_request"],
+    [401, "unauthorized"],
+    [402, "payment_required"],
+    [403, "forbidden"],
+    [404, "not_found"],
+    [408, "timeout"],
+    [409, "server_error"],
+    [410, "not_found"],
+    [413, "invalid_request"],
+    [415, "invalid_request"],
+    [422, "invalid_request"],
+    [424, "server_error"],
+    [429, "rate_limited"],
+    [500, "server_error"],
+    [502, "server_error"],
+    [503, "server_error"],
+    [504, "timeout"],
+    [524, "timeout"],
+    [529, "server_error"],
+    [302, "invalid_answer"],
+  ])("%i is %s", ([status, failure]) => {
+    for (const text of ["", "{}", "<html>", "[]", "null"]) expect(failureOf(status, text)).toBe(failure);
+  });
+});
+
+describe("a request that is too long", () => {
+  test.for<[string, number, unknown]>([
+    ["OpenAI: platform.openai.com/docs/guides/error-codes", 400, { error: { code: "context_length_exceeded" } }],
+    ["OpenAI, Responses", 400, { error: { message: "Your input exceeds the context window of this model." } }],
+    [
+      "vLLM: vllm-project/vllm, serving/openai",
+      400,
+      {
+        object: "error",
+        message: "This model's maximum context length is 4096 tokens. However, you requested 5048 tokens.",
+        type: "BadRequestError",
+        code: 400,
+      },
+    ],
+    [
+      "llama.cpp: tools/server/README.md",
+      400,
+      {
+        error: {
+          code: 400,
+          message: "the request exceeds the available context size",
+          type: "exceed_context_size_error",
+        },
+      },
+    ],
+    [
+      "Gemini: ai.google.dev/gemini-api/docs/troubleshooting",
+      400,
+      [
+        {
+          error: {
+            code: 400,
+            message: "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+            status: "INVALID_ARGUMENT",
+          },
+        },
+      ],
+    ],
+    ["Bedrock: ValidationException", 400, { message: "Input is too long for requested model." }],
+    [
+      "xAI",
+      400,
+      {
+        code: "Client specified an invalid argument",
+        error: "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+      },
+    ],
+    [
+      "Mistral",
+      400,
+      {
+        object: "error",
+        message:
+          "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+        type: "invalid_request_error",
+        code: "3051",
+      },
+    ],
+    [
+      "Moonshot: platform.moonshot.ai/docs/api/errors",
+      400,
+      {
+        error: {
+          message: "Invalid request: Your request exceeded model token limit: 8192",
+          type: "invalid_request_error",
+        },
+      },
+    ],
+    [
+      "Together",
+      422,
+      { error: { message: "`inputs` tokens + `max_new_tokens` must be <= 4097.", type: "invalid_request_error" } },
+    ],
+    [
+      "Groq",
+      413,
+      { error: { message: "Please reduce the length of the messages or completion.", type: "invalid_request_error" } },
+    ],
+    [
+      "OpenRouter, with the provider's own error: openrouter.ai/docs/api-reference/errors",
+      400,
+      {
+        error: {
+          code: 400,
+          message: "Provider returned error",
+          metadata: { raw: '{"message":"prompt is too long: 208310 tokens > 200000 maximum"}' },
+        },
+      },
+    ],
+  ])("%s", ([, status, body]) => {
+    expect(failureOf(status, body)).toBe("context_length_exceeded");
+  });
+
+  test("is not one whose output limit is too high", () => {
+    const message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.";
+    expect(failureOf(400, { error: { message, param: "max_tokens" } })).toBe("invalid_request");
+  });
+});
+
+describe("content that is refused", () => {
+  test.for<[string, number, unknown]>([
+    [
+      "Azure: learn.microsoft.com, content-filter",
+      400,
+      { error: { code: "content_filter", status: 400, innererror: { code: "ResponsibleAIPolicyViolation" } } },
+    ],
+    [
+      "OpenAI, reasoning models",
+      400,
+      {
+        error: {
+          code: "invalid_prompt",
+          message: "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+        },
+      },
+    ],
+    ["DeepSeek: deepseek-ai/DeepSeek-V2, issue 30", 400, { detail: "Content Exists Risk" }],
+    [
+      "xAI: UKGovernmentBEIS/inspect_ai, pull request 2267",
+      403,
+      {
+        code: "The caller does not have permission to execute the specified operation",
+        error: "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+      },
+    ],
+    [
+      "OpenRouter: openrouter.ai/docs/api-reference/errors",
+      403,
+      { error: { code: 403, message: "Your input was flagged", metadata: { reasons: ["violence"] } } },
+    ],
+    [
+      "Moonshot: platform.moonshot.ai/docs/api/errors",
+      400,
+      { error: { type: "content_filter", message: "The request was rejected because it was considered high risk" } },
+    ],
+  ])("%s", ([, status, body]) => {
+    expect(failureOf(status, body)).toBe("content_filter");
+  });
+});
+
+describe("what an operator has to mend", () => {
+  test.for<[string, number, unknown, AttemptFailure]>([
+    [
+      "Gemini, a wrong key",
+      400,
+      [
+        {
+          error: {
+            code: 400,
+            message: "API key not valid. Please pass a valid API key.",
+            status: "INVALID_ARGUMENT",
+            details: [{ reason: "API_KEY_INVALID" }],
+          },
+        },
+      ],
+      "unauthorized",
+    ],
+    [
+      "xAI, a wrong key",
+      400,
+      { code: "Client specified an invalid argument", error: "Incorrect API key provided: xa***xx." },
+      "unauthorized",
+    ],
+    [
+      "OpenAI, no quota: platform.openai.com/docs/guides/error-codes",
+      429,
+      { error: { type: "insufficient_quota", code: "insufficient_quota" } },
+      "payment_required",
+    ],
+    [
+      "Moonshot, no balance: platform.moonshot.ai/docs/api/errors",
+      429,
+      {
+        error: {
+          type: "exceeded_current_quota_error",
+          message: "Your account is suspended, please check your plan and billing details",
+        },
+      },
+      "payment_required",
+    ],
+    [
+      "xAI, no credits",
+      403,
+      { error: "Your team has used all available credits or reached its monthly spending limit." },
+      "payment_required",
+    ],
+    [
+      "DeepSeek, an unknown model",
+      400,
+      { error: { message: "Model Not Exist", type: "invalid_request_error" } },
+      "not_found",
+    ],
+    ["Groq, an old model", 400, { error: { code: "model_decommissioned" } }, "not_found"],
+    [
+      "OpenRouter, an unknown model",
+      400,
+      { error: { code: 400, message: "x/y is not a valid model ID" } },
+      "not_found",
+    ],
+    ["Mistral, an unknown model", 400, { message: "Invalid model: mistral-x", type: "invalid_model" }, "not_found"],
+    ["OpenAI, a model of another project", 403, { error: { code: "model_not_found" } }, "not_found"],
+  ])("%s", ([, status, body, failure]) => {
+    expect(failureOf(status, body)).toBe(failure);
+  });
+
+  test("is not what Gemini calls a quota of a minute", () => {
+    const error = { code: 429, message: "You exceeded your current quota.", status: "RESOURCE_EXHAUSTED" };
+    expect(failureOf(429, [{ error }])).toBe("rate_limited");
+  });
+});
+
+test.for<[unknown, AttemptFailure]>([
+  [{ error: { code: "server_error" } }, "server_error"],
+  [{ error: { message: "Rate limit exceeded", code: 429 } }, "rate_limited"],
+  [{ error: { code: "context_length_exceeded" } }, "context_length_exceeded"],
+  [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
+])("an error in place of an answer, with status 200: %j", ([body, failure]) => {
+  expect(failureOf(200, body)).toBe(failure);
+});
+
+describe("when to ask again", () => {
+  const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
+    readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;
+
+  test("is told in seconds, in milliseconds, as a date, or by Google's RetryInfo", () => {
+    expect(retryAfter({ "retry-after": "17" })).toBe(17);
+    expect(retryAfter({ "retry-after": "0.4" })).toBe(1);
+    expect(retryAfter({ "retry-after-ms": "1500", "retry-after": "60" })).toBe(2);
+    const date = new Date(Date.now() + 30_000).toUTCString();
+    expect(retryAfter({ "retry-after": date })).toBeGreaterThanOrEqual(29);
+    expect(retryAfter({ "retry-after": date })).toBeLessThanOrEqual(30);
+    const details = [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "26.3s" }];
+    expect(retryAfter({}, { text: JSON.stringify([{ error: { code: 429, details } }]) })).toBe(27);
+  });
+
+  test.for(["", "soon", "-5", "0", "1e9", "NaN", "Infinity"])("is unknown where it says %j", (value) => {
+    expect(retryAfter({ "retry-after": value })).toBeUndefined();
+  });
+
+  test("counts for an overload too, and for nothing else", () => {
+    expect(retryAfter({ "retry-after": "5" }, { status: 503 })).toBe(5);
+    for (const status of [400, 401, 402, 404]) expect(retryAfter({ "retry-after": "5" }, { status })).toBeUndefined();
+  });
+});
+
+test("an error nested without end, or without a shape, is read all the same", () => {
+  const deep = `${'{"error":'.repeat(5_000)}{"code":"content_filter"}${"}".repeat(5_000)}`;
+  expect(failureOf(400, deep)).toBe("invalid_request");
+  expect(failureOf(400, { error: { code: null, message: 7, details: [null, [[]]] } })).toBe("invalid_request");
+});

@@ -15,9 +15,9 @@ alter type ai.run_outcome add attribute attempts jsonb;
 alter type ai.run_request add attribute output_limit_assumed boolean;
 
 alter table ai.model_routes
-  add column first_byte_seconds smallint,
-  add column idle_seconds smallint,
-  add column total_seconds smallint;
+  add column first_byte_seconds smallint check (first_byte_seconds between 1 and 140),
+  add column idle_seconds smallint check (idle_seconds between 1 and 140),
+  add column total_seconds smallint check (total_seconds between 1 and 400);
 comment on column ai.model_routes.first_byte_seconds is
   'How long a stream of this route may take until its first byte. Null: the provider''s setting.';
 comment on column ai.model_routes.idle_seconds is 'How long a stream of this route may pause. Null: the provider''s setting.';

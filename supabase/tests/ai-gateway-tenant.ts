@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createAiKey } from "../functions/_shared/ai-key.ts";
+import type { Attempt } from "../functions/_shared/attempt.ts";
 import { createUser } from "./database.ts";
 import { keptPool } from "./pools.ts";
 
@@ -24,6 +25,8 @@ export type Account = {
     swept: boolean;
     feature: string;
     error_code: string | null;
+    /** Null for a run without a request to a provider. */
+    attempts: Attempt[] | null;
   };
   charged: string;
   steps: { step: number; type: string; name: string; status: string }[];

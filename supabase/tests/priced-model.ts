@@ -3,19 +3,31 @@ import { fixturePrices } from "../../scripts/local-stack/services/provider/fixtu
 import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /**
- * Makes a chat model of the `demo` provider at {@link fixturePrices}, for the tenant alone.
- * @param options.upstream the provider's name of it
+ * Creates a chat model of some providers at {@link fixturePrices}, for the tenant alone.
+ * @param options.upstream the providers' name for it
+ * @param options.providers one for each route, in order
  * @returns its name
  */
 export async function createPricedModel(
   { db, workspaceId }: GatewayTenant,
-  { upstream = "upstream", provider = "demo" }: { upstream?: string; provider?: string } = {},
+  { upstream = "upstream", providers = ["demo"] }: { upstream?: string; providers?: readonly string[] } = {},
 ): Promise<string> {
   const model = `priced-${randomUUID()}`;
   await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [model]);
+  await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [model, workspaceId]);
+  for (const [index, provider] of providers.entries()) {
+    await addRoute(db, { model, upstream, provider, position: index + 1 });
+  }
+  return model;
+}
+
+async function addRoute(
+  db: GatewayTenant["db"],
+  { model, upstream, provider, position }: { model: string; upstream: string; provider: string; position: number },
+): Promise<void> {
   await db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, $2, $3)",
-    [model, provider, upstream],
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, $2, $3, $4)",
+    [model, position, provider, upstream],
   );
   await db.query(
     `insert into ai.model_prices (
@@ -33,6 +45,4 @@ export async function createPricedModel(
       fixturePrices.cache_write_1h,
     ],
   );
-  await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [model, workspaceId]);
-  return model;
 }

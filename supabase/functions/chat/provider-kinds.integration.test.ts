@@ -123,7 +123,7 @@ beforeAll(async () => {
     const server = await openStrictUpstream(upstream);
     servers.set(upstream.id, server);
     settings = { ...settings, ...settingsOf(upstream.id, upstream.kind, server.origin) };
-    models.set(upstream.id, await createPricedModel(tenant, { provider: upstream.id.toLowerCase() }));
+    models.set(upstream.id, await createPricedModel(tenant, { providers: [upstream.id.toLowerCase()] }));
   }
   gateway = await openGateway(settings);
 });

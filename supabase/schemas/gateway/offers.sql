@@ -85,6 +85,12 @@ begin
       jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
       || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
       || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+      || case
+        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+        )))
+      end
       order by r.position
     )
     from ai.model_routes r

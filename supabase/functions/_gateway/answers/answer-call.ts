@@ -175,7 +175,8 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
     return new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;
-  const known = failure ? failure.toGatewayError() : toGatewayError(error);
+  const told = failure ? failure.toGatewayError() : toGatewayError(error);
+  const known = told.status === 429 ? told.withHeaders(call.headers) : told;
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
   // A provider that is paid for all of it was read to the end, though nobody hears it.
   const heard = call.request.signal.aborted

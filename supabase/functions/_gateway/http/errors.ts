@@ -69,7 +69,12 @@ export class GatewayError extends Error {
 
   /** The same, which stock clients do not try again by themselves. */
   unrepeatable(): GatewayError {
-    const headers = { ...this.options.headers, "x-should-retry": "false" };
+    return this.withHeaders({ "x-should-retry": "false" });
+  }
+
+  /** The same with further headers. */
+  withHeaders(more: Record<string, string>): GatewayError {
+    const headers = { ...this.options.headers, ...more };
     return new GatewayError(this.code, { ...this.options, message: this.message, headers });
   }
 

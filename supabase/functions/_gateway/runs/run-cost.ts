@@ -41,12 +41,16 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   return total;
 }
 
-/** Returns the service tier of a run's last call that states one, and the marks that an operator should look at. */
+/**
+ * Returns the service tier of a run's last call that states one, and the marks that an operator should look at.
+ * @param ofRun marks of the run as a whole
+ */
 export function factsOf(
   run: Pick<Run, "routes">,
   calls: readonly CallUse[],
+  ofRun: readonly UsageMark[] = [],
 ): { served_tier?: string; marks?: UsageMark[] } {
-  const marks = new Set(calls.flatMap((call) => call.marks ?? []));
+  const marks = new Set([...calls.flatMap((call) => call.marks ?? []), ...ofRun]);
   for (const call of calls) {
     const route = routeOf(run, call);
     const isStated = route.trusts_stated_cost && call.statedCostUsd !== undefined;

@@ -109,7 +109,8 @@ export function openRun(
       release();
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
-      const source = usageSource(calls, end);
+      const uncounted = hasUncountedAttempt(attempts);
+      const source = usageSource(calls, { ...end, uncounted });
       const cost = runCost(run, calls);
       const outcome: Outcome = {
         created_at: run.created_at,
@@ -122,7 +123,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls),
+        ...factsOf(run, calls, uncounted ? ["uncounted_attempt"] : []),
         ...billing(calls.at(-1)),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
@@ -172,13 +173,22 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   });
 }
 
+/** Whether an attempt that may have been charged was followed by another, so that the run's counts lack it. */
+function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
+  const asked = attempts.filter(({ failure }) => failure !== "skipped");
+  return asked.slice(0, -1).some(({ may_have_charged }) => may_have_charged);
+}
+
 /** What a run's counts are called. */
-function usageSource(calls: readonly CallUse[], { status, use }: RunEnd): UsageSource {
+function usageSource(
+  calls: readonly CallUse[],
+  { status, use, uncounted }: Pick<RunEnd, "status" | "use"> & { uncounted: boolean },
+): UsageSource {
   if (calls.length === 0) return "unavailable";
   if (calls.some(({ basis }) => basis !== "final")) {
     return status === "succeeded" ? "provider_partial" : "estimated_partial";
   }
-  return use ? "provider" : "provider_partial";
+  return use && !uncounted ? "provider" : "provider_partial";
 }
 
 /** Returns native response metadata, with the amounts that settlement books. */

@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import type OpenAI from "openai";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+import { createPricedModel } from "../../tests/priced-model.ts";
+import {
+  answerAs,
+  answerError,
+  answerWell,
+  hang,
+  type Script,
+  type ScriptedProvider,
+  startScriptedProvider,
+} from "../../tests/scripted-provider.ts";
+
+let tenant: GatewayTenant;
+let first: ScriptedProvider;
+let second: ScriptedProvider;
+let model: string;
+let alone: string;
+let gateway: InProcessGateway;
+
+beforeAll(async () => {
+  [tenant, first, second] = await Promise.all([
+    createGatewayTenant(),
+    startScriptedProvider(),
+    startScriptedProvider(),
+  ]);
+  model = await createPricedModel(tenant, { providers: ["first", "second"] });
+  alone = await createPricedModel(tenant, { providers: ["first"] });
+});
+beforeEach(async () => {
+  second.script = answerWell;
+  // Its own, so that no route is cooling down from the test before.
+  gateway = await openGateway({
+    AI_PROVIDER_FIRST_BASE_URL: first.url,
+    AI_PROVIDER_FIRST_FIRST_BYTE_SECONDS: "1",
+    AI_PROVIDER_FIRST_TOTAL_SECONDS: "1",
+    AI_PROVIDER_SECOND_BASE_URL: second.url,
+  });
+  return gateway.close;
+});
+afterAll(async () => {
+  first.close();
+  second.close();
+  await tenant.close();
+});
+
+/** Makes a call, whole or streamed, and reads its run. */
+async function ask(name: string, { stream = false } = {}) {
+  const requestId = `it-${randomUUID()}`;
+  const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
+  const call = client.chat.completions
+    .create({ model: name, stream, messages: [{ role: "user", content: "hello" }] })
+    .then(async (answer) => {
+      let text = "";
+      if (Symbol.asyncIterator in answer) {
+        for await (const chunk of answer) text += chunk.choices[0]?.delta.content ?? "";
+      } else text = answer.choices[0]?.message.content ?? "";
+      return text;
+    });
+  const outcome = await call.catch((error: InstanceType<typeof OpenAI.APIError>) => error);
+  await gateway.settled();
+  const { run } = await tenant.accountOf(requestId);
+  return { outcome, run };
+}
+
+const whole = { stream: false };
+const streamed = { stream: true };
+
+describe.for([whole, streamed])("the next route answers: %j", (how) => {
+  test.for<[number, Script, string]>([
+    [401, answerError(401, { code: "invalid_api_key" }), "unauthorized"],
+    [402, answerError(402, { message: "Insufficient Balance" }), "payment_required"],
+    [403, answerError(403), "forbidden"],
+    [404, answerError(404, { code: "model_not_found" }), "not_found"],
+    [429, answerError(429, {}, { "retry-after": "1" }), "rate_limited"],
+    [500, answerError(500), "server_error"],
+    [529, answerError(529), "server_error"],
+    [400, answerError(400, { message: "API key not valid. Please pass a valid API key." }), "unauthorized"],
+  ])("after a %i", async ([status, script, failure]) => {
+    first.script = script;
+    const { outcome, run } = await ask(model, how);
+    expect(outcome).toBe("hi");
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", cost_usd: "0.000280000000", route: 2 });
+    expect(run.attempts).toMatchObject([
+      { route: 1, provider: "first", status, failure, upstream_request_id: "req_bad" },
+      { route: 2, provider: "second", status: 200, upstream_request_id: "req_good" },
+    ]);
+  });
+
+  test("after one that hangs, and the run says that it may have been charged", async () => {
+    first.script = hang;
+    const { outcome, run } = await ask(model, how);
+    expect(outcome).toBe("hi");
+    expect(run).toMatchObject({ status: "succeeded", usage_source: "provider_partial", marks: ["uncounted_attempt"] });
+    expect(run.attempts).toMatchObject([
+      { route: 1, failure: "timeout", may_have_charged: true },
+      { route: 2, status: 200 },
+    ]);
+  });
+
+  test("after a status of 200 with an error in place of an answer", async () => {
+    const error = { code: "server_error", message: "The server had an error." };
+    for (const type of ["application/json", "text/event-stream"]) {
+      first.script = (response) =>
+        response
+          .writeHead(200, { "content-type": type })
+          .end(
+            type === "application/json"
+              ? JSON.stringify({ error })
+              : `: hello\n\ndata: ${JSON.stringify({ error })}\n\n`,
+          );
+      if (type === "text/event-stream" && !how.stream) continue;
+      const { outcome, run } = await ask(model, how);
+      expect(outcome).toBe("hi");
+      expect(run).toMatchObject({ usage_source: "provider", attempts: [{ failure: "server_error" }, { status: 200 }] });
+    }
+  });
+});
+
+test("a route that hangs makes one call wait, and the runs of the others say that it was not asked", async () => {
+  first.script = hang;
+  first.calls = 0;
+  const runs = [];
+  for (let n = 0; n < 4; n++) runs.push((await ask(model, streamed)).run);
+  expect(first.calls).toBe(1);
+  expect(runs.at(-1)?.attempts).toMatchObject([
+    { route: 1, failure: "skipped" },
+    { route: 2, status: 200 },
+  ]);
+  expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
+});
+
+describe.for([whole, streamed])("without another route the caller is told what to do: %j", (how) => {
+  test.for<[string, Script, object]>([
+    [
+      "shorten the input",
+      answerError(400, { code: "context_length_exceeded", message: "secret" }),
+      { status: 400, code: "context_length_exceeded" },
+    ],
+    ["change the content", answerError(400, { code: "content_filter" }), { status: 400, code: "content_filter" }],
+    ["change the request", answerError(400, { code: "bad_value" }), { status: 400, code: "invalid_request" }],
+    ["wait", answerError(429, {}, { "retry-after": "17" }), { status: 429, code: "rate_limit_exceeded", after: "17" }],
+    [
+      "wait for an overload",
+      answerError(503, {}, { "retry-after": "9" }),
+      { status: 502, code: "provider_error", after: "9" },
+    ],
+    ["nothing", answerError(401, { message: "secret" }), { status: 502, code: "provider_error" }],
+  ])("%s", async ([, script, expected]) => {
+    first.script = script;
+    const { outcome, run } = await ask(alone, how);
+    const { status, code, message, headers } = outcome as InstanceType<typeof OpenAI.APIError>;
+    const after = headers?.get("retry-after") ?? undefined;
+    expect({ status, code, ...(after ? { after } : {}) }).toEqual(expected);
+    expect(message).not.toContain("secret");
+    expect(run).toMatchObject({ status: "failed", http_status: status, error_code: code, usage_source: "unavailable" });
+  });
+
+  test("an error as the first event is an error status, and no empty stream", async () => {
+    first.script = (response) =>
+      response
+        .writeHead(200, { "content-type": "text/event-stream" })
+        .end('data: {"error":{"code":"server_error"}}\n\n');
+    if (!how.stream) return;
+    const { outcome, run } = await ask(alone, how);
+    expect(outcome).toMatchObject({ status: 502, code: "provider_error" });
+    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable", cost_usd: "0.000000000000" });
+  });
+});
+
+test.for(["text/plain", "application/octet-stream", "application/x-ndjson", ""])(
+  "an event stream labelled %j is one",
+  async (type) => {
+    first.script = answerAs(type);
+    const { outcome, run } = await ask(alone, streamed);
+    expect(outcome).toBe("hi");
+    expect(run).toMatchObject({ usage_source: "provider", cost_usd: "0.000280000000" });
+  },
+);

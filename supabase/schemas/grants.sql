@@ -108,6 +108,7 @@ revoke insert, update, delete on
   ai.credit_ledger,
   ai.runs,
   ai.run_content,
+  ai.failed_attempts,
   ai.external_provider_costs,
   ai.external_provider_invoices,
   ai.long_running_runs,
@@ -270,7 +271,8 @@ grant execute on function
   ai.price_tier,
   ai.sweep_runs(),
   ai.delete_expired(integer),
-  ai.model_order(ai.models)
+  ai.model_order(ai.models),
+  ai.priced_routes(text, text[])
 to service_role;
 
 -- studio/
@@ -289,6 +291,9 @@ grant execute on function
   ai.queue_budget_alert_mails(jsonb, text, text),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer),
   ai.read_run(uuid, uuid, uuid),
+  ai.find_run(uuid),
+  ai.run_summary(ai.runs, boolean),
+  ai.run_detail(ai.runs, boolean),
   ai.describe_run_content(uuid, uuid, uuid),
   ai.read_run_content(uuid, uuid, uuid),
   ai.delete_expired_content(integer),
@@ -336,6 +341,9 @@ grant execute on function
   private.change_app(jsonb),
   private.read_app(text),
   private.describe_app(uuid),
+  private.find_runs(text),
+  private.read_run(uuid),
+  private.list_provider_routes(),
   private.list_catalogue_models(),
   private.set_model_enabled(jsonb),
   private.add_model_price(jsonb)

@@ -174,6 +174,7 @@ declare
   held ai.reservation;
   earlier ai.idempotency_keys;
   run_id uuid;
+  key_name text;
 begin
   if priced.refusal is not null then
     return priced.refusal;
@@ -231,10 +232,13 @@ begin
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
 
+  if caller.key_id is not null then
+    select k.name into key_name from ai.keys k where k.id = caller.key_id;
+  end if;
   -- As text: building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s}',
+    '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s}',
     run_id,
     to_json(now()),
     caller.workspace_id,
@@ -248,7 +252,8 @@ begin
     maximum_credits,
     (exempt or caller.cost_visible)::text,
     caller.capture::text,
-    ai.call_limits(caller, key_window, held.workspace_window)
+    ai.call_limits(caller, key_window, held.workspace_window),
+    coalesce(to_json(key_name), 'null')
   );
 end
 $$;

@@ -133,6 +133,7 @@ declare
   last_begun timestamptz;
   have_keys boolean := false;
   have_budgets boolean := false;
+  have_failures boolean := false;
   ended jsonb := '[]';
 begin
   foreach report in array reports loop
@@ -145,6 +146,7 @@ begin
     last_begun := greatest(last_begun, (report.run).created_at);
     have_keys := have_keys or (report.run).idempotency_key is not null;
     have_budgets := have_budgets or (report.run).budget_scopes <> '{}';
+    have_failures := have_failures or coalesce(jsonb_path_exists((closed_run.run).attempts, '$[*].failure'), false);
     ended := ended || jsonb_build_object(
       'id', last_id, 'kind', closed_run.kind, 'billed_credits', (closed_run.run).billed_credits::text
     );
@@ -184,12 +186,16 @@ begin
     first_byte_ms = (c.run).first_byte_ms,
     latency_ms = (c.run).latency_ms,
     steps = (c.run).steps,
+    attempts = (c.run).attempts,
     touched_at = now(),
     settled_at = now(),
     swept = idle_since is not null
   from unnest(closed) as c
   where r.created_at = (c.run).created_at and r.id = (c.run).id
     and r.created_at >= first_begun and r.created_at <= last_begun;
+  if have_failures then
+    perform ai.record_failed_attempts(closed);
+  end if;
   if have_keys then
     perform ai.complete_idempotency_keys(closed);
   end if;
@@ -265,6 +271,7 @@ begin
   run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
   run.latency_ms := outcome.latency_ms;
   run.steps := outcome.steps;
+  run.attempts := outcome.attempts;
   if open then
     return row(
       run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
@@ -343,6 +350,29 @@ $$;
 comment on function ai.settle_credits(ai.closed_run[]) is
   'Charges closed runs to their accounts, releases their reservations and writes one ledger entry a run. The accounts are '
   'locked.';
+
+create or replace function ai.record_failed_attempts(closed ai.closed_run[]) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into ai.failed_attempts (
+    run_created_at, run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure,
+    upstream_request_id
+  )
+  select
+    (c.run).created_at, (c.run).id, (c.run).request_id, (c.run).workspace_id, (c.run).model_id, a.provider, a.model, a.route,
+    a.status, a.failure, a.upstream_request_id
+  from unnest(closed) as c
+  cross join lateral jsonb_to_recordset((c.run).attempts) as a (
+    route smallint, provider text, model text, status smallint, failure text, upstream_request_id text
+  )
+  -- A skipped route was not asked, and a client that left is not the provider's failure.
+  where a.failure not in ('skipped', 'cancelled')
+$$;
+comment on function ai.record_failed_attempts(ai.closed_run[]) is
+  'Copies the failed attempts of closed runs to ai.failed_attempts.';
 
 create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) returns void
   language plpgsql

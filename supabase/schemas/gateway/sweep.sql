@@ -230,6 +230,7 @@ as $$
 declare
   keys integer;
   windows integer;
+  attempts integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
@@ -257,9 +258,21 @@ begin
   ) as old
   where w.scope = old.scope and w.subject_id = old.subject_id;
   get diagnostics windows = row_count;
-  return keys + windows;
+
+  delete from ai.failed_attempts f
+  using (
+    select o.id
+    from ai.failed_attempts o
+    where o.at < now() - interval '7 days'
+    order by o.at
+    limit at_most
+    for update skip locked
+  ) as old
+  where f.id = old.id;
+  get diagnostics attempts = row_count;
+  return keys + windows + attempts;
 end
 $$;
 comment on function ai.delete_expired(integer) is
-  'Deletes up to at_most expired idempotency keys and as many rate windows older than an hour. Returns their number; 0 '
-  'while another deletion runs.';
+  'Deletes up to at_most expired idempotency keys, as many rate windows older than an hour and as many failed attempts older '
+  'than seven days. Returns their number; 0 while another deletion runs.';

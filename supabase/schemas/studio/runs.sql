@@ -58,35 +58,75 @@ create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uu
   set search_path = ''
 as $$
 declare
-  -- The id is a UUID version 7 of its creation, so that it names its partition.
-  begun timestamptz := to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0);
-  found_run ai.runs;
+  found_run ai.runs := ai.find_run(run_id);
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  select * into found_run
-  from ai.runs r
-  where r.id = read_run.run_id
-    and r.workspace_id = workspace
-    and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second';
-  if not found then
+  if found_run.workspace_id is distinct from workspace then
     return jsonb_build_object('outcome', 'not_found');
   end if;
-  return jsonb_build_object(
-    'outcome', 'read',
-    'run', ai.run_summary(found_run, ai.cost_visible(workspace)),
+  return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, ai.cost_visible(workspace));
+end
+$$;
+comment on function ai.read_run(uuid, uuid, uuid) is
+  'Returns a run for a member with use_ai_studio: { outcome: read } with the members of ai.run_detail, or { outcome: '
+  'not_found or not_allowed }.';
+
+create or replace function ai.find_run(run_id uuid) returns ai.runs
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select r
+  from ai.runs r,
+    -- The id is a UUID version 7 of its creation, so that it names its partition.
+    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
+  where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
+$$;
+comment on function ai.find_run(uuid) is 'Returns a run by its id alone; nulls where there is none.';
+
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible),
     'steps', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
       ) order by s.step), '[]')
-      from jsonb_to_recordset(found_run.steps) as s (step smallint, type text, name text, status text, latency_ms integer)
-    )
-  );
-end
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end
+  )
 $$;
-comment on function ai.read_run(uuid, uuid, uuid) is
-  'One run with its steps, for a member with use_ai_studio: { outcome: read, run, steps }, not_found or not_allowed.';
+comment on function ai.run_detail(ai.runs, boolean) is
+  'Returns { run, steps, attempts, answeredBy }: a run''s summary, what it did, its requests to providers, and the route that '
+  'answered with its prices of then. attempts and answeredBy are null where provider cost is hidden.';
 
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -105,6 +145,7 @@ as $$
     'credentialSource', (run).credential_source,
     'executionMode', (run).execution_mode,
     'keyId', (run).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
     'appId', (run).app_id,
     'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
     'streamed', (run).streamed,
@@ -121,7 +162,7 @@ as $$
     'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
     'imageInputTokens', (run).image_input_tokens,
     'feeRequests', (run).fee_requests,
-    'servedTier', (run).served_tier,
+    'servedTier', case when cost_visible then (run).served_tier end,
     'marks', (run).marks,
     'billedCredits', trim_scale((run).billed_credits)::text,
     'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
@@ -131,4 +172,5 @@ as $$
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
-  'A run for its workspace''s members. costUsd is null where the workspace''s policy hides what providers charge.';
+  'A run for its workspace''s members. servedTier and costUsd are null where the workspace''s policy hides what providers '
+  'charge.';

@@ -1,0 +1,54 @@
+-- Finding any workspace's run from the console, with everything that its row says. Runs hold no content.
+
+create or replace function private.find_runs(term text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', r.id,
+    'createdAt', r.created_at,
+    'workspaceId', r.workspace_id,
+    'workspaceName', w.name,
+    'model', r.model_id,
+    'status', r.status,
+    'errorCode', r.error_code
+  ) order by r.created_at desc, r.id desc), '[]')
+  from (
+    select f.* from ai.find_run(private.uuid_or_null(term)) as f where f.id is not null
+    union
+    (
+      select of_workspace.*
+      from public.workspaces s
+      -- The index of request ids begins with the workspace.
+      cross join lateral (
+        select * from ai.runs r
+        where r.workspace_id = s.id and r.request_id = term and r.created_at > now() - interval '31 days'
+      ) as of_workspace
+      order by of_workspace.created_at desc
+      limit 20
+    )
+  ) as r
+  left join public.workspaces w on w.id = r.workspace_id
+$$;
+comment on function private.find_runs(text) is
+  'Returns the run with an id, and the newest 20 runs of the last 31 days with a request id.';
+
+create or replace function private.read_run(run_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select ai.run_detail(r, true) || jsonb_build_object(
+    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
+    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account)
+  )
+  from ai.find_run(run_id) as r
+  left join public.workspaces w on w.id = r.workspace_id
+  where r.id is not null
+$$;
+comment on function private.read_run(uuid) is
+  'Returns ai.run_detail of any run with its workspace and who bills it, whatever the workspace''s policy hides from its members; '
+  'null where there is none.';

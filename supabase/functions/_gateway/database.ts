@@ -59,6 +59,8 @@ const begunRun = z.object({
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
+  /** Null where the caller is not a key. */
+  key_name: textSchema.nullish(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
 const checkedCredential = z.object({ workspace_id: z.string() });

@@ -1,4 +1,4 @@
-import { add, type Decimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
+import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
 import { readDecimalText } from "./usd-amount.ts";
 
 /** One tier of a route's prices as decimal text, as `ai.begin_run` answers it: USD per million tokens, and USD per fee. */
@@ -67,6 +67,7 @@ export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: s
   const imageInput = part(counts.image_input_tokens);
   const audioOutput = Math.min(counts.audio_output_tokens ?? 0, output);
   const { tier, multiplier } = priceFor(tariff, input, servedTier);
+  if (!tier) throw new RangeError("a route without a price");
   const tokenCost = total([
     [rest, tier.input],
     [cached, tier.cached_input ?? tier.input],
@@ -79,6 +80,39 @@ export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: s
   ]);
   const fees = total([[counts.fee_requests ?? 0, tier.request_fee ?? "0"]]);
   return add(multiply(multiply(tokenCost, perMillion), multiplier), fees);
+}
+
+/**
+ * Returns the prices that a served tier is charged at, by ascending `min_input_tokens`, and what they are multiplied by.
+ * A tier without a price is charged as the default tier.
+ */
+export function tierPrices(
+  { prices, tier_multipliers = {} }: Tariff,
+  servedTier = "default",
+): { prices: readonly PriceTier[]; multiplier: Decimal } {
+  const of = (name: string) => prices.filter(({ service_tier = "default" }) => service_tier === name);
+  const own = of(servedTier);
+  const ascending = (own.length > 0 ? own : of("default")).toSorted(
+    (one, other) => one.min_input_tokens - other.min_input_tokens,
+  );
+  // The provider names the tier, so it may be a member of every object, such as `constructor`.
+  const multiplier = own.length === 0 && Object.hasOwn(tier_multipliers, servedTier) ? tier_multipliers[servedTier] : 1;
+  // JavaScript writes a small number with an exponent.
+  return { prices: ascending, multiplier: parseDecimal(readDecimalText(String(multiplier)) ?? "1") };
+}
+
+/** Returns a price of a tier with its multiplier applied, as exact decimal text. */
+export function unitPrice(price: string, multiplier: Decimal): string {
+  return formatDecimal(multiply(parseDecimal(price), multiplier));
+}
+
+/** Returns what a call is charged for text, in USD per million tokens, as exact decimal text; undefined without a price. */
+export function unitPrices(
+  tariff: Tariff,
+  { inputTokens, servedTier }: { inputTokens: number; servedTier?: string },
+): { input: string; output: string } | undefined {
+  const { tier, multiplier } = priceFor(tariff, inputTokens, servedTier);
+  return tier && { input: unitPrice(tier.input, multiplier), output: unitPrice(tier.output, multiplier) };
 }
 
 /** Returns whether a tariff has a price for a service tier. */
@@ -103,19 +137,11 @@ function total(parts: readonly (readonly [number, string])[]): Decimal {
 }
 
 function priceFor(
-  { prices, tier_multipliers = {} }: Tariff,
+  tariff: Tariff,
   inputTokens: number,
-  servedTier = "default",
-): { tier: PriceTier; multiplier: Decimal } {
-  const of = (name: string) => prices.filter(({ service_tier = "default" }) => service_tier === name);
-  const own = of(servedTier);
-  const ascending = (own.length > 0 ? own : of("default")).toSorted(
-    (one, other) => one.min_input_tokens - other.min_input_tokens,
-  );
-  const tier = ascending.findLast((each) => each.min_input_tokens <= inputTokens) ?? ascending[0];
-  if (!tier) throw new RangeError("a route without a price");
-  // The provider names the tier, so it may be a member of every object, such as `constructor`.
-  const multiplier = own.length === 0 && Object.hasOwn(tier_multipliers, servedTier) ? tier_multipliers[servedTier] : 1;
-  // JavaScript writes a small number with an exponent.
-  return { tier, multiplier: parseDecimal(readDecimalText(String(multiplier)) ?? "1") };
+  servedTier?: string,
+): { tier: PriceTier | undefined; multiplier: Decimal } {
+  const { prices, multiplier } = tierPrices(tariff, servedTier);
+  const tier = prices.findLast(({ min_input_tokens }) => min_input_tokens <= inputTokens) ?? prices[0];
+  return { tier, multiplier };
 }

@@ -6,7 +6,6 @@ import type { Gateway } from "../gateway.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
-import { UnusualUsage } from "../usage/usage.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
 import { type CallUse, factsOf, type RunCost, runCost, totalCounts } from "./run-cost.ts";
@@ -143,7 +142,9 @@ export function openRun(
         runId: run.run_id,
         workspaceId: run.workspace_id,
         model: run.model,
+        keyName: run.key_name ?? undefined,
         routes: run.routes,
+        route: outcome.route,
         streamed: asked.stream,
         outputLimit: asked.outputLimit,
         choices: asked.choices,
@@ -157,8 +158,9 @@ export function openRun(
         errorCode: end.errorCode,
         usageSource: source,
         usage: totalCounts(calls),
+        servedTier: outcome.served_tier,
+        marks: outcome.marks,
       });
-      if (outcome.marks) gateway.report(new UnusualUsage(outcome.marks), about.requestId);
       return metadata;
     },
   };
@@ -169,7 +171,7 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   const left = [...calls];
   return steps.map((step) => {
     const use = step.type === "model" ? left.shift() : undefined;
-    return use ? { ...step, route: use.route, usage: use.usage } : step;
+    return use ? { ...step, usage: use.usage, servedTier: use.servedTier } : step;
   });
 }
 

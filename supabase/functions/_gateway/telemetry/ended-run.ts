@@ -1,31 +1,36 @@
 import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
+import type { RunRoute } from "../database.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { UsageSource } from "../runs/settlements.ts";
 import type { Step } from "../runs/steps.ts";
+import type { UsageMark } from "../usage/usage.ts";
 
-/** A step, with what its provider call used where it was one. Times are milliseconds of the gateway's clock. */
+/** A step, with its request to a provider where it made one. Times are milliseconds of the gateway's clock. */
 export type TracedStep = Pick<Step, "type" | "name" | "status"> & {
   startedAt: number;
   endedAt: number;
-  route?: number;
-  /** Of a request to a provider. */
   attempt?: Attempt;
   usage?: TokenCounts;
+  servedTier?: string;
 };
 
-/** What telemetry is told of a run: no more than its row says. Never what was asked or answered, nor any credential. */
+/** What telemetry gets of a run: the facts of its row. Never what was asked or answered, nor any credential. */
 export type EndedRun = {
   runId: string;
   requestId: string;
   workspaceId: string;
+  /** Absent where the caller is not a key. */
+  keyName?: string;
   path: string;
   feature: string;
   model: string;
   streamed: boolean;
   outputLimit: number;
   choices: number;
-  routes: readonly { position: number; provider: string; model: string }[];
+  routes: readonly RunRoute[];
+  /** The position of the route that answered. */
+  route?: number;
   steps: readonly TracedStep[];
   attempts: readonly Attempt[];
   startedAt: number;
@@ -36,9 +41,11 @@ export type EndedRun = {
   errorCode?: string;
   usageSource: UsageSource;
   usage: TokenCounts;
+  servedTier?: string;
+  marks?: readonly UsageMark[];
 };
 
-/** What telemetry is told of a call, admitted or not. */
+/** What telemetry gets of a call, admitted or not. */
 export type EndedRequest = {
   method: string;
   /** The pattern of the route; absent where there is none, since paths can hold anything. */
@@ -49,7 +56,7 @@ export type EndedRequest = {
   latencyMs: number;
 };
 
-/** Whoever watches. Off unless the environment says otherwise. */
+/** Receives what ended. The environment decides what is logged and traced. */
 export type Telemetry = {
   run?: (run: EndedRun) => void;
   request?: (request: EndedRequest) => void;

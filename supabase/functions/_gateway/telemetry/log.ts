@@ -1,3 +1,4 @@
+import { unitPrices } from "../../_shared/money.ts";
 import type { EndedRequest, EndedRun } from "./ended-run.ts";
 
 /** A call as one line of JSON: how it was answered. */
@@ -14,14 +15,26 @@ export function requestLine({ method, route, requestId, status, code, latencyMs 
   });
 }
 
-/** A run as one line of JSON: what its row in the database says, too. */
+/**
+ * Returns whether an operator should look at a run: it failed, a provider failed it, or its usage is unusual. A skipped route
+ * and a client that left are not failures.
+ */
+export function needsAttention({ status, attempts, marks = [] }: EndedRun): boolean {
+  const failed = attempts.some(({ failure = "skipped" }) => failure !== "skipped" && failure !== "cancelled");
+  return status === "failed" || failed || marks.length > 0;
+}
+
+/** Returns a run as one line of JSON: the facts of its row in the database. */
 export function runLine(run: EndedRun): string {
+  const route = run.routes.find(({ position }) => position === run.route);
+  const prices = route && unitPrices(route, { inputTokens: run.usage.input_tokens ?? 0, servedTier: run.servedTier });
   return JSON.stringify({
-    level: run.status === "failed" ? "warn" : "info",
+    level: needsAttention(run) ? "warn" : "info",
     event: "run",
     run_id: run.runId,
     request_id: run.requestId,
     workspace_id: run.workspaceId,
+    key_name: run.keyName,
     route: run.path,
     feature: run.feature,
     model: run.model,
@@ -33,6 +46,13 @@ export function runLine(run: EndedRun): string {
     input_tokens: run.usage.input_tokens ?? 0,
     output_tokens: run.usage.output_tokens ?? 0,
     steps: run.steps.length,
+    provider: route?.provider,
+    provider_route: run.route,
+    attempts: run.attempts,
+    served_tier: run.servedTier,
+    input_usd_per_million: prices?.input,
+    output_usd_per_million: prices?.output,
+    marks: run.marks,
     first_byte_ms: run.firstByteMs,
     latency_ms: Math.round(run.endedAt - run.startedAt),
   });

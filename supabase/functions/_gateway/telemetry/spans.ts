@@ -1,3 +1,4 @@
+import { unitPrices } from "../../_shared/money.ts";
 import { hex } from "../admission/credentials.ts";
 import type { EndedRun, TracedStep } from "./ended-run.ts";
 
@@ -42,10 +43,10 @@ export function spansOf(run: EndedRun, epochMs: number): Span[] {
     ...rest,
     attributes: attributesOf(rest.attributes),
   });
-  const steps = withRoutes(run).map(({ step, route }) => ({
+  const steps = run.steps.map((step) => ({
     ...(step.type === "tool"
       ? span(`execute_tool ${step.name}`, step, toolSpan(step))
-      : span(`${operationOf(run)} ${run.model}`, step, modelSpan(run, { step, route }))),
+      : span(`${operationOf(run)} ${run.model}`, step, modelSpan(run, step))),
     spanId: newSpanId(),
     parentSpanId: root,
   }));
@@ -65,22 +66,24 @@ function serverSpan(run: EndedRun) {
       "gatehouse.run.status": run.status,
       "gatehouse.request.id": run.requestId,
       "gatehouse.workspace.id": run.workspaceId,
+      "gatehouse.key.name": run.keyName,
       "gatehouse.feature": run.feature,
       "gatehouse.usage.source": run.usageSource,
     },
   };
 }
 
-function modelSpan(run: EndedRun, { step, route }: { step: TracedStep; route?: EndedRun["routes"][number] }) {
-  const { usage } = step;
-  const succeeded = step.status === "succeeded";
+function modelSpan(run: EndedRun, { attempt, usage, servedTier, status }: TracedStep) {
+  const succeeded = status === "succeeded";
+  const route = run.routes.find(({ position }) => position === attempt?.route);
+  const prices = route && unitPrices(route, { inputTokens: usage?.input_tokens ?? 0, servedTier });
   return {
     kind: kinds.client,
     status: { code: succeeded ? statuses.unset : statuses.error },
     attributes: {
       "gen_ai.operation.name": operationOf(run),
-      "gen_ai.provider.name": route?.provider,
-      "gen_ai.request.model": route?.model ?? run.model,
+      "gen_ai.provider.name": attempt?.provider,
+      "gen_ai.request.model": attempt?.model ?? run.model,
       "gen_ai.request.max_tokens": run.outputLimit || undefined,
       "gen_ai.request.choice.count": run.choices === 1 ? undefined : run.choices,
       "gen_ai.request.stream": run.streamed || undefined,
@@ -88,11 +91,16 @@ function modelSpan(run: EndedRun, { step, route }: { step: TracedStep; route?: E
       "gen_ai.usage.output_tokens": usage?.output_tokens,
       "gen_ai.usage.cache_read.input_tokens": usage?.cached_input_tokens || undefined,
       "gen_ai.usage.reasoning.output_tokens": usage?.reasoning_tokens || undefined,
+      "openai.response.service_tier": servedTier,
+      "http.response.status_code": attempt?.status,
+      // `gen_ai.response.id` is the id of the answer, not of the request.
+      "gatehouse.upstream.request_id": attempt?.upstream_request_id,
+      "gatehouse.route.position": attempt?.route,
+      "gatehouse.price.input_usd_per_million": prices?.input,
+      "gatehouse.price.output_usd_per_million": prices?.output,
       "error.type": succeeded
         ? undefined
-        : step.status === "aborted"
-          ? "cancelled"
-          : (run.errorCode ?? "provider_error"),
+        : (attempt?.failure ?? (status === "aborted" ? "cancelled" : (run.errorCode ?? "provider_error"))),
     },
   };
 }
@@ -113,17 +121,6 @@ function toolSpan({ name, status }: TracedStep) {
 
 function operationOf({ path }: EndedRun): string {
   return operations[path.split("/").at(-1) ?? ""] ?? "chat";
-}
-
-/** Steps with the routes that they went by: each failed one of a call is of the next. */
-function withRoutes({ steps, routes }: EndedRun) {
-  let tried = 0;
-  return steps.map((step) => {
-    if (step.type === "tool") return { step };
-    const route = routes.find(({ position }) => position === step.route) ?? routes[tried];
-    tried = step.type === "retry" ? tried + 1 : 0;
-    return { step, route };
-  });
 }
 
 function attributesOf(values: Record<string, Value>): Attribute[] {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import type { Attempt } from "../../_shared/attempt.ts";
 import type { EndedRun } from "./ended-run.ts";
 import { readTelemetry } from "./settings.ts";
 import { createTelemetry } from "./telemetry.ts";
@@ -11,6 +12,24 @@ afterEach(() => {
 });
 
 const step = { startedAt: 10, endedAt: 20, name: "m", status: "succeeded" } as const;
+const rejected: Attempt = {
+  route: 1,
+  provider: "first",
+  model: "a",
+  status: 401,
+  failure: "unauthorized",
+  upstream_request_id: "req_first",
+  latency_ms: 10,
+};
+const answered: Attempt = {
+  route: 2,
+  provider: "second",
+  model: "b",
+  status: 200,
+  upstream_request_id: "req_second",
+  latency_ms: 10,
+};
+const left: Attempt = { route: 2, provider: "second", model: "b", failure: "cancelled", latency_ms: 10 };
 const run: EndedRun = {
   runId: "01a1ffdb-9437-7182-a50d-ced7edb238e2",
   requestId: "r",
@@ -21,23 +40,38 @@ const run: EndedRun = {
   streamed: true,
   outputLimit: 100,
   choices: 1,
+  keyName: "Nightly report",
   routes: [
-    { position: 1, provider: "first", model: "a" },
-    { position: 2, provider: "second", model: "b" },
+    { position: 1, provider: "first", model: "a", prices: [{ min_input_tokens: 0, input: "2.5", output: "8" }] },
+    {
+      position: 2,
+      provider: "second",
+      model: "b",
+      prices: [{ min_input_tokens: 0, input: "0.15", output: "0.60" }],
+      tier_multipliers: { priority: 1.75 },
+    },
   ],
+  route: 2,
   steps: [
-    { ...step, type: "retry", status: "failed" },
-    { ...step, type: "model", route: 2, usage: { input_tokens: 7, output_tokens: 3, reasoning_tokens: 2 } },
+    { ...step, type: "retry", status: "failed", attempt: rejected },
+    {
+      ...step,
+      type: "model",
+      attempt: answered,
+      usage: { input_tokens: 7, output_tokens: 3, reasoning_tokens: 2 },
+      servedTier: "priority",
+    },
     { ...step, type: "tool", name: "calculator" },
-    { ...step, type: "model", status: "aborted" },
+    { ...step, type: "model", status: "aborted", attempt: left },
   ],
-  attempts: [],
+  attempts: [rejected, answered, left],
   startedAt: 5,
   endedAt: 30,
   status: "cancelled",
   httpStatus: 499,
   usageSource: "estimated_partial",
   usage: { input_tokens: 7, output_tokens: 3 },
+  servedTier: "priority",
 };
 
 /** A collector that answers with a status. */
@@ -67,9 +101,46 @@ function open(env: Record<string, string>) {
 }
 
 describe("telemetry", () => {
-  test("is off by default: nobody is told anything", () => {
-    const { telemetry } = open({});
-    expect([telemetry.run, telemetry.request]).toEqual([undefined, undefined]);
+  test.for<[string, Partial<EndedRun>, boolean]>([
+    ["a failed attempt", {}, true],
+    ["a failed run", { attempts: [], status: "failed" }, true],
+    ["unusual usage", { attempts: [], marks: ["implausible"] }, true],
+    ["a run that its client left", { attempts: [left] }, false],
+    ["a skipped route", { attempts: [{ ...rejected, failure: "skipped" }, answered], status: "succeeded" }, false],
+    ["a success", { attempts: [answered], status: "succeeded" }, false],
+  ])("by default logs only runs that need attention: %s", ([, changes, logged]) => {
+    const { telemetry, lines } = open({});
+    telemetry.run?.({ ...run, ...changes });
+    expect(telemetry.request).toBeUndefined();
+    expect(lines.map((line) => JSON.parse(line).level)).toEqual(logged ? ["warn"] : []);
+  });
+
+  test("logs which provider failed a run, how, and what the answering route costs", () => {
+    const { telemetry, lines } = open({});
+    telemetry.run?.(run);
+    expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+      level: "warn",
+      event: "run",
+      run_id: run.runId,
+      request_id: "r",
+      workspace_id: "w",
+      key_name: "Nightly report",
+      model: "m",
+      provider: "second",
+      provider_route: 2,
+      attempts: [rejected, answered, left],
+      served_tier: "priority",
+      input_usd_per_million: "0.2625",
+      output_usd_per_million: "1.05",
+    });
+  });
+
+  test("traces a run whose route has no price", async () => {
+    const { received, endpoint } = await openCollector();
+    const { telemetry } = open({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
+    telemetry.run?.({ ...run, routes: run.routes.map((route) => ({ ...route, prices: [] })) });
+    await telemetry.flush();
+    expect(received).toHaveLength(1);
   });
 
   test.for<Record<string, string>>([
@@ -123,7 +194,17 @@ describe("telemetry", () => {
       Object.fromEntries(
         spans[at].attributes.map(({ key, value }: { key: string; value: object }) => [key, Object.values(value)[0]]),
       );
-    expect(attributes(1)).toMatchObject({ "gen_ai.provider.name": "first", "error.type": "provider_error" });
+    expect(attributes(0)).toMatchObject({ "gatehouse.key.name": "Nightly report" });
+    expect(attributes(1)).toMatchObject({
+      "gen_ai.provider.name": "first",
+      "gen_ai.request.model": "a",
+      "http.response.status_code": "401",
+      "error.type": "unauthorized",
+      "gatehouse.upstream.request_id": "req_first",
+      "gatehouse.route.position": "1",
+      "gatehouse.price.input_usd_per_million": "2.5",
+      "gatehouse.price.output_usd_per_million": "8",
+    });
     expect(attributes(2)).toEqual({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "second",
@@ -133,6 +214,12 @@ describe("telemetry", () => {
       "gen_ai.usage.input_tokens": "7",
       "gen_ai.usage.output_tokens": "3",
       "gen_ai.usage.reasoning.output_tokens": "2",
+      "openai.response.service_tier": "priority",
+      "http.response.status_code": "200",
+      "gatehouse.upstream.request_id": "req_second",
+      "gatehouse.route.position": "2",
+      "gatehouse.price.input_usd_per_million": "0.2625",
+      "gatehouse.price.output_usd_per_million": "1.05",
     });
     expect(attributes(3)).toMatchObject({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "calculator" });
     expect(attributes(4)).toMatchObject({ "error.type": "cancelled" });
@@ -162,7 +249,7 @@ describe("telemetry", () => {
     });
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
       {
-        level: "info",
+        level: "warn",
         event: "run",
         run_id: run.runId,
         status: "cancelled",

@@ -1,12 +1,12 @@
 import type { Telemetry } from "./ended-run.ts";
 import { createExporter, type ExporterSettings } from "./exporter.ts";
-import { requestLine, runLine } from "./log.ts";
+import { needsAttention, requestLine, runLine } from "./log.ts";
 import { spansOf } from "./spans.ts";
 
-/** What the environment says of telemetry; nothing of it by default. */
+/** What the environment says of telemetry. */
 export type TelemetrySettings = { log: boolean; traces?: ExporterSettings };
 
-/** Makes what the environment asks for: lines of JSON on standard output, spans to a collector, both, or neither. */
+/** Writes a line for each run that needs attention, and the lines and spans that the environment asks for. */
 export function createTelemetry(
   { log, traces }: TelemetrySettings,
   options: {
@@ -18,15 +18,12 @@ export function createTelemetry(
   },
 ): Telemetry & { flush: () => Promise<void> } {
   const exporter = traces && createExporter(traces, options);
-  const watched = log || exporter;
   return {
     request: log ? (request) => options.write(requestLine(request)) : undefined,
-    run: watched
-      ? (run) => {
-          if (log) options.write(runLine(run));
-          exporter?.add(spansOf(run, options.epochMs));
-        }
-      : undefined,
+    run(run) {
+      if (log || needsAttention(run)) options.write(runLine(run));
+      exporter?.add(spansOf(run, options.epochMs));
+    },
     flush: async () => exporter?.flush(),
   };
 }

@@ -76,14 +76,3 @@ export function withFacts(counts: CallCounts, { statedCostUsd, servedTier, marks
 function marksOf(...facts: readonly UsageFacts[]): UsageMark[] {
   return [...new Set(facts.flatMap(({ marks = [] }) => marks))];
 }
-
-/** A call's usage is unusual. The code, which is logged, names the marks. */
-export class UnusualUsage extends Error {
-  override readonly name = "UnusualUsage";
-  readonly code: string;
-
-  constructor(marks: readonly UsageMark[]) {
-    super("a call's usage is unusual");
-    this.code = [...new Set(marks)].sort().join(", ");
-  }
-}

@@ -99,6 +99,8 @@ export default [
   route("admin/workspaces/:workspaceId/:step", "routes/admin.workspaces.approval.tsx"),
   route("admin/models", "routes/admin.models.tsx"),
   route("admin/models/:step", "routes/admin.models.change.tsx"),
+  route("admin/providers", "routes/admin.providers.tsx"),
+  route("admin/runs/:runId", "routes/admin.run.tsx"),
   route("admin/audit", "routes/admin.audit.tsx"),
   route("admin/audit.csv", "routes/admin.audit-csv.ts"),
 

@@ -1,5 +1,6 @@
 import { DataTable } from "../ui/data-table.tsx";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
+import { modelFault } from "./providers.ts";
 import { usd } from "./usd.ts";
 
 /** What the first provider charges that has a price, which is the one usually asked. */
@@ -33,7 +34,10 @@ export function ModelTable({ models, empty }: { models: readonly CatalogueModel[
         {
           label: "State",
           small: "aside",
-          cell: ({ enabled }) => (enabled ? "Enabled" : <span className="text-bad">Disabled</span>),
+          cell: (model) => {
+            const fault = model.enabled ? modelFault(model) : "Disabled";
+            return fault ? <span className="text-bad">{fault}</span> : "Enabled";
+          },
         },
         { label: "Input now", numeric: true, small: "hidden", cell: (model) => usd(priceOf(model)?.inputUsd ?? null) },
         {

@@ -36,6 +36,8 @@ const modelsSchema = z.array(
     displayName: z.string(),
     ownedBy: z.string(),
     enabled: z.boolean(),
+    hasRoute: z.boolean(),
+    hasPrice: z.boolean(),
     /** In the order in which they are asked. */
     providers: z.array(z.string()),
     prices: z.array(priceSchema),

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { readRun, runBody } from "../studio/runs/runs.ts";
+import { readRun, runDetailBody } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: one run with its steps. */
+/** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: one run with its steps and requests to providers. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
@@ -10,5 +10,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     permission: "use_ai_studio",
   });
   const found = await readRun(context, { userId: user.id, workspaceId: workspace.id, runId: params.runId ?? "" });
-  return Response.json({ ...runBody(found.run), steps: found.steps });
+  return Response.json(runDetailBody(found));
 }

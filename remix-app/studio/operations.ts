@@ -114,7 +114,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "getRun",
     method: "GET",
     path: `${base}/runs/{runId}`,
-    summary: "Read a run with its steps",
+    summary: "Read a run with its steps and requests to providers",
     answers: [{ status: 200, description: "The run; never what was said in it.", schema: runWithSteps }],
     problems: [...common],
   },

@@ -14,6 +14,7 @@ export function ConsolePage({ children, ...page }: AppPageProps & { children: Re
           { to: "/admin/apps", label: "Apps" },
           { to: "/admin/workspaces", label: "Key approvals" },
           { to: "/admin/models", label: "Models" },
+          { to: "/admin/providers", label: "Providers", also: "/admin/runs" },
           { to: "/admin/audit", label: "Audit log" },
         ]}
       />

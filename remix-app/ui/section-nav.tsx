@@ -5,6 +5,8 @@ import { Link } from "./link.tsx";
 export interface Section {
   to: string;
   label: string;
+  /** Another path whose pages belong to it. */
+  also?: string;
 }
 
 export interface SectionNavProps {
@@ -23,7 +25,8 @@ export interface SectionNavProps {
 export function SectionNav({ label, sections, nested = false }: SectionNavProps) {
   const { pathname } = useLocation();
   const [first, ...others] = sections;
-  const current = others.find(({ to }) => pathname === to || pathname.startsWith(`${to}/`)) ?? first;
+  const current =
+    others.find(({ to, also }) => [to, also].some((path) => path && `${pathname}/`.startsWith(`${path}/`))) ?? first;
   const links = sections.map(({ to, label: text }) => (
     <Link key={to} to={to} aria-current={to === current.to ? "page" : undefined}>
       {text}

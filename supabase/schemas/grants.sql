@@ -341,6 +341,7 @@ grant execute on function
   private.change_app(jsonb),
   private.read_app(text),
   private.describe_app(uuid),
+  private.uuid_or_null(text),
   private.find_runs(text),
   private.read_run(uuid),
   private.list_provider_routes(),

@@ -46,6 +46,7 @@ export const runColumns: readonly CsvColumn<RunSummary>[] = [
   { name: "credential_source", value: (run) => run.credentialSource },
   { name: "execution_mode", value: (run) => run.executionMode },
   { name: "key_id", value: (run) => run.keyId },
+  { name: "key_name", value: (run) => run.keyName },
   { name: "app_id", value: (run) => run.appId },
   { name: "user_id", value: (run) => run.userId },
   { name: "usage_source", value: (run) => run.usageSource },

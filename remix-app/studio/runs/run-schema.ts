@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { attemptFailures } from "#shared/attempt.ts";
 import { exactUtcText, offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../../http/page-query.ts";
 import { amountText as amount } from "../exact-amounts.ts";
@@ -17,6 +18,7 @@ export const runSummary = z.object({
   credentialSource: z.enum(["key", "app_token", "session"]),
   executionMode: z.enum(["interactive", "background"]),
   keyId: z.uuid().nullable(),
+  keyName: z.string().nullable(),
   appId: z.uuid().nullable(),
   userId: z.uuid().nullable(),
   streamed: z.boolean(),
@@ -35,7 +37,9 @@ export const runSummary = z.object({
   /** Requests that the provider charges a fee for, such as web searches. */
   feeRequests: count,
   servedTier: z.string().nullable(),
-  marks: z.array(z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier"])),
+  marks: z.array(
+    z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier", "uncounted_attempt"]),
+  ),
   billedCredits: amount,
   unmeteredCredits: amount,
   costUsd: amount.nullable(),
@@ -56,9 +60,36 @@ export const runStep = z.object({
 
 export type RunStep = z.infer<typeof runStep>;
 
-/** A page of runs, and one with its steps, as the API answers them. */
+/** A request to a provider. A failure of `skipped` was not sent: the route was cooling down after failures. */
+export const runAttempt = z.object({
+  /** The position of the route among the model's routes. */
+  route: count,
+  provider: z.string(),
+  /** The provider's name for the model. */
+  model: z.string(),
+  status: count.nullable(),
+  failure: z.enum(attemptFailures).nullable(),
+  upstreamRequestId: z.string().nullable(),
+  /** The provider may charge for it although its answer was not used. */
+  mayHaveCharged: z.boolean(),
+  latencyMs: count,
+});
+
+export type RunAttempt = z.infer<typeof runAttempt>;
+
+/** What the route that answered charged when the run began, from a number of input tokens on. In USD per million tokens. */
+export const runUnitPrice = z.object({ minInputTokens: count, inputUsd: amount, outputUsd: amount });
+
+export type RunUnitPrice = z.infer<typeof runUnitPrice>;
+
+/** A page of runs, as the API answers it. */
 export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
-export const runWithSteps = runSummary.extend({ steps: z.array(runStep) });
+/** One run, as the API answers it. attempts and unitPrices are null where the workspace hides what providers charge. */
+export const runWithSteps = runSummary.extend({
+  steps: z.array(runStep),
+  attempts: z.array(runAttempt).nullable(),
+  unitPrices: z.array(runUnitPrice).nullable(),
+});
 
 const day = z.iso.date().refine((text) => !text.startsWith("0000"));
 const moment = z.union([offsetTime, day.transform((text) => `${text}T00:00:00Z`)]);

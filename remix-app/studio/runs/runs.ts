@@ -6,14 +6,15 @@ import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import type { StudioMember } from "../studio-reader.ts";
-import { type RunFilter, type RunStep, type RunSummary, runStep, runSummary } from "./run-schema.ts";
+import { type RunDetail, runDetail } from "./run-detail.ts";
+import { type RunFilter, type RunSummary, runSummary } from "./run-schema.ts";
 
 const listed = z.union([
   z.object({ outcome: z.literal("listed"), runs: z.array(runSummary) }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const read = z.union([
-  z.object({ outcome: z.literal("read"), run: runSummary, steps: z.array(runStep) }),
+  z.object({ outcome: z.literal("read") }).and(runDetail),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
@@ -44,13 +45,13 @@ export async function listRuns(
 }
 
 /**
- * One run with its steps.
+ * One run with its steps and requests to providers.
  * @throws Response 404 NOT_FOUND for one of another workspace too, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readRun(
   context: AppLoadContext,
   { userId, workspaceId, runId }: StudioMember & { runId: string },
-): Promise<{ run: RunSummary; steps: RunStep[] }> {
+): Promise<RunDetail> {
   const { requestId } = context;
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId });
   const { data, error } = await createServiceClient(context.env)
@@ -60,7 +61,18 @@ export async function readRun(
   const answer = read.parse(data);
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   if (answer.outcome !== "read") throw problem("NOT_FOUND", { requestId });
-  return { run: answer.run, steps: answer.steps };
+  const { outcome, ...detail } = answer;
+  return detail;
+}
+
+/** One run for an API's answer. */
+export function runDetailBody({ run, steps, attempts, unitPrices }: RunDetail): object {
+  const prices = unitPrices?.map(({ minInputTokens, inputUsd, outputUsd }) => ({
+    minInputTokens,
+    inputUsd: jsonNumber(inputUsd),
+    outputUsd: jsonNumber(outputUsd),
+  }));
+  return { ...runBody(run), steps, attempts, unitPrices: prices ?? null };
 }
 
 /** A run for an API's answer: amounts are JSON numbers with their exact digits. */

@@ -642,3 +642,5 @@ grant execute on function private.find_runs(text) to service_role;
 grant execute on function private.list_provider_routes() to service_role;
 
 grant execute on function private.read_run(uuid) to service_role;
+
+grant execute on function private.uuid_or_null(text) to service_role;

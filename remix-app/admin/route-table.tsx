@@ -1,0 +1,80 @@
+import { attemptResult } from "../studio/runs/attempt-words.ts";
+import { DataTable } from "../ui/data-table.tsx";
+import { Moment } from "../ui/moment.tsx";
+import { type ModelRoute, modelFault, type RoutedModel } from "./providers.ts";
+
+interface Row {
+  model: RoutedModel;
+  route: ModelRoute | null;
+}
+
+/** The routes of models: which are ready, and what failed lately. A model without a route has a row, too. */
+export function RouteTable({ models, now }: { models: readonly RoutedModel[]; now: string }) {
+  const rows = models.flatMap((model): Row[] =>
+    model.routes.length > 0 ? model.routes.map((route) => ({ model, route })) : [{ model, route: null }],
+  );
+  return (
+    <DataTable
+      caption="Routes"
+      rows={rows}
+      rowKey={({ model, route }) => `${model.model} ${route?.position ?? 0}`}
+      empty="No model is enabled. Enable one on the Models page."
+      from="lg"
+      columns={[
+        {
+          label: "Route",
+          cell: ({ model, route }) => (
+            <>
+              <a href={`/admin/models?${new URLSearchParams({ model: model.model })}`} className="link font-medium">
+                {model.displayName}
+              </a>
+              {route ? (
+                <span className="block break-all text-muted text-small">
+                  {route.position}. {route.provider}, {route.providerModel}
+                </span>
+              ) : null}
+            </>
+          ),
+        },
+        { label: "State", cell: (row) => <State row={row} /> },
+        {
+          label: "Failed in the last hour",
+          numeric: true,
+          cell: ({ route }) => {
+            const failed = route?.failedLastHour ?? 0;
+            return <span className={failed > 0 ? "text-bad" : "text-muted"}>{failed}</span>;
+          },
+        },
+        { label: "Last failure", cell: ({ route }) => <LastFailure failure={route?.lastFailure ?? null} now={now} /> },
+      ]}
+    />
+  );
+}
+
+function State({ row: { model, route } }: { row: Row }) {
+  const open = model.routes.filter(({ enabled }) => enabled);
+  const fault = modelFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
+  if (fault) return <span className="text-bad">{fault}</span>;
+  if (!route?.enabled) return <span className="text-muted">Disabled</span>;
+  return route.hasPrice ? "Ready" : <span className="text-bad">No price: not asked</span>;
+}
+
+function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now: string }) {
+  if (!failure) return <span className="text-muted">none in 7 days</span>;
+  return (
+    <>
+      <span>{attemptResult(failure)}</span>
+      <span className="block text-muted text-small">
+        <Moment at={failure.at} now={now} />, {utcTime.format(new Date(failure.at))} UTC ·{" "}
+        <a href={`/admin/runs/${failure.runId}`} className="link">
+          Run
+        </a>
+      </span>
+      {failure.upstreamRequestId ? (
+        <span className="block break-all text-muted text-small">Request id {failure.upstreamRequestId}</span>
+      ) : null}
+    </>
+  );
+}
+
+const utcTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });

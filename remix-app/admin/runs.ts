@@ -1,0 +1,48 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { type RunDetail, runDetail } from "../studio/runs/run-detail.ts";
+import { readConsole } from "./read-console.ts";
+
+const foundRuns = z.array(
+  z.object({
+    id: z.uuid(),
+    createdAt: z.string(),
+    workspaceId: z.uuid(),
+    workspaceName: z.string().nullable(),
+    model: z.string(),
+    status: z.string(),
+    errorCode: z.string().nullable(),
+  }),
+);
+/** A run that a search found, of any workspace. */
+export type FoundRun = z.infer<typeof foundRuns>[number];
+
+const place = z.object({
+  workspace: z.object({ id: z.uuid(), name: z.string().nullable() }),
+  billing: z.object({ name: z.string().nullable(), account: z.string().nullable() }),
+});
+const consoleRun = z.intersection(runDetail, place).nullable();
+/** A run of any workspace with everything of its row; never what was said in it. */
+export type ConsoleRun = RunDetail & z.infer<typeof place>;
+
+/**
+ * Finds runs of all workspaces by their id or request id.
+ * @throws Response 503 UNAVAILABLE where it could not be asked
+ */
+export function findRuns(context: AppLoadContext, term: string): Promise<FoundRun[]> {
+  return readConsole(context, { name: "find_runs", args: { term }, schema: foundRuns });
+}
+
+/**
+ * Reads a run of any workspace, whatever the workspace hides from its members.
+ * @throws Response 404 where there is no such run, 503 UNAVAILABLE where it could not be asked
+ */
+export async function requireRun(context: AppLoadContext, runId: string | undefined): Promise<ConsoleRun> {
+  const id = z.uuid().safeParse(runId);
+  const run = id.success
+    ? await readConsole(context, { name: "read_run", args: { run_id: id.data }, schema: consoleRun })
+    : null;
+  if (run) return run;
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such run." });
+}

@@ -1,0 +1,47 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { FoundRuns } from "../admin/found-runs.tsx";
+import { listProviderRoutes } from "../admin/providers.ts";
+import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
+import { RouteTable } from "../admin/route-table.tsx";
+import { findRuns } from "../admin/runs.ts";
+import { SearchCard } from "../admin/search-card.tsx";
+import { searchTerm } from "../admin/search-term.ts";
+import type { RouteHandle } from "../http/route-table.ts";
+import { Card } from "../ui/card.tsx";
+import { ConsolePage } from "../ui/console-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const term = searchTerm(request);
+  const runs = term ? await findRuns(context, term) : null;
+  const [run] = runs ?? [];
+  if (run && runs?.length === 1) throw redirect(`/admin/runs/${run.id}`);
+  const models = runs ? [] : await listProviderRoutes(context);
+  return { user: { email, displayName }, term, runs, models, now: new Date().toISOString() };
+}
+
+export default function ConsoleProvidersPage() {
+  const { user, term, runs, models, now } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage user={user} title="Providers" lead="Where models are served, and what failed lately.">
+      <SearchCard title="Find a run" label="Run id or request id" term={term} />
+      {runs ? (
+        <Card title={`Runs that match “${term}”`}>
+          <FoundRuns runs={runs} />
+        </Card>
+      ) : (
+        <Card
+          title="Routes"
+          lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
+        >
+          <RouteTable models={models} now={now} />
+        </Card>
+      )}
+    </ConsolePage>
+  );
+}

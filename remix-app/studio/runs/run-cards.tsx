@@ -1,0 +1,96 @@
+import { Card } from "../../ui/card.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { formatMs } from "../format-amount.ts";
+import { attemptResult } from "./attempt-words.ts";
+import type { RunDetail } from "./run-detail.ts";
+import { runFacts } from "./run-facts.ts";
+import type { RunAttempt } from "./run-schema.ts";
+
+/** What a run was, cost and used. */
+export function RunFactsCard({ detail, more = [] }: { detail: RunDetail; more?: readonly [string, string][] }) {
+  return (
+    <Card title="Details">
+      <Facts facts={[...more, ...runFacts(detail)]} />
+    </Card>
+  );
+}
+
+/** The requests of a run to providers. Nothing where provider cost is hidden. */
+export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail }) {
+  if (attempts === null) return null;
+  return (
+    <Card title="Provider requests" lead="Which providers were asked, in order.">
+      <DataTable
+        caption="Provider requests"
+        rows={attempts.map((attempt, index) => ({ ...attempt, number: index + 1 }))}
+        rowKey={({ number }) => String(number)}
+        empty={run.status === "running" ? "No request is recorded yet." : "No request was recorded."}
+        columns={[
+          {
+            label: "Provider",
+            cell: ({ number, provider, model, upstreamRequestId }) => (
+              <>
+                <span className="block font-medium">
+                  {number}. {provider}
+                </span>
+                <span className="block break-all text-muted text-small">{model}</span>
+                {upstreamRequestId ? (
+                  <span className="block break-all text-muted text-small sm:hidden">
+                    Request id {upstreamRequestId}
+                  </span>
+                ) : null}
+              </>
+            ),
+          },
+          { label: "Result", small: "aside", cell: (attempt) => <Result attempt={attempt} /> },
+          { label: "Time", numeric: true, cell: ({ latencyMs }) => formatMs(latencyMs) },
+          {
+            label: "Upstream request id",
+            small: "hidden",
+            cell: ({ upstreamRequestId }) => (
+              <span className="break-all text-small">{upstreamRequestId ?? <span className="text-muted">–</span>}</span>
+            ),
+          },
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Result({ attempt }: { attempt: RunAttempt }) {
+  const { failure, mayHaveCharged } = attempt;
+  const harmless = failure === null || failure === "skipped" || failure === "cancelled";
+  return (
+    <>
+      <span className={harmless ? "" : "text-bad"}>{attemptResult(attempt)}</span>
+      {mayHaveCharged ? <span className="block text-small text-warn">May have been charged</span> : null}
+    </>
+  );
+}
+
+/** What a run did, in order. */
+export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
+  return (
+    <Card title="Steps" lead="What the call did, in order.">
+      {steps.length === 0 ? (
+        <p className="text-muted">{run.status === "running" ? "No step is recorded yet." : "No step was recorded."}</p>
+      ) : null}
+      <ol>
+        {steps.map(({ step, type, name, status, latencyMs }) => (
+          <li
+            key={step}
+            className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
+          >
+            <span>
+              {step}. {type}: {name}
+            </span>
+            <span className={`tabular-nums ${status === "failed" ? "text-bad" : "text-muted"}`}>
+              {status} · {formatMs(latencyMs)}
+            </span>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}

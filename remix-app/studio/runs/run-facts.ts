@@ -1,0 +1,63 @@
+import { exactUsd, formatCount, formatMs } from "../format-amount.ts";
+import type { RunDetail } from "./run-detail.ts";
+import type { RunSummary, RunUnitPrice } from "./run-schema.ts";
+
+const sources = {
+  provider: "reported by the provider",
+  provider_partial: "reported in part, the rest estimated or unknown",
+  estimated_partial: "estimated: the call ended early",
+  unavailable: "not available",
+} as const;
+
+const notes = {
+  above_context_window:
+    "The provider reported more tokens than the model's context window, so only the window was counted.",
+  above_output_limit: "The answer is longer than the output limit of the request.",
+  implausible: "The provider reported more than any call can use.",
+  unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
+  uncounted_attempt: "A failed request may have been charged by its provider. Its usage is not counted.",
+} as const satisfies Record<RunSummary["marks"][number], string>;
+
+/** The facts of a run with their labels; those that are unknown or hidden are left out. */
+export function runFacts({ run, provider, unitPrices }: RunDetail): [string, string][] {
+  const facts: [string, string | number | null | undefined][] = [
+    ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
+    ["Model", run.model],
+    ["Answered by", provider && `${provider.name}, ${provider.model} (route ${provider.route})`],
+    ["Feature", run.feature],
+    ["About", run.entityId],
+    ["Asked by", capitalised(run.credentialSource.replace("_", " "))],
+    ["Key", run.keyName],
+    ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
+    ["Cache writes", run.cacheWriteTokens > 0 ? formatCount(run.cacheWriteTokens) : null],
+    ["Image tokens", run.imageInputTokens > 0 ? formatCount(run.imageInputTokens) : null],
+    ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
+    ["Requests with a fee", run.feeRequests > 0 ? formatCount(run.feeRequests) : null],
+    ["Service tier", run.servedTier],
+    ["Unit prices", unitPrices && unitPriceWords(unitPrices)],
+    ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
+    ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
+    ["Provider's cost", run.costUsd && exactUsd(run.costUsd)],
+    ["Billed credits", run.billedCredits],
+    ["Unmetered credits", run.unmeteredCredits],
+    ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
+    ["Total time", run.latencyMs === null ? null : formatMs(run.latencyMs)],
+    ["Request id", run.requestId],
+    ["Run id", run.id],
+  ];
+  return facts.flatMap(([name, value]) => (value ? [[name, String(value)]] : []));
+}
+
+/** "$2.50 / $8.00 per million input/output tokens", and from which input on it is otherwise. */
+export function unitPriceWords(prices: readonly RunUnitPrice[]): string {
+  const words = prices.map(({ minInputTokens, inputUsd, outputUsd }) => {
+    const pair = `${exactUsd(inputUsd)} / ${exactUsd(outputUsd)}`;
+    return minInputTokens > 0 ? `${pair} from ${formatCount(minInputTokens)} input tokens` : pair;
+  });
+  const [first, ...others] = words;
+  return first ? [`${first} per million input/output tokens`, ...others].join("; ") : "";
+}
+
+function capitalised(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}`;
+}

@@ -132,16 +132,19 @@ describe("speech", () => {
     expect(headers.get("x-platform-usage-source")).toBe("provider_partial");
   });
 
-  test.for(["demo-error-500", "demo-error-429", "demo-cut", "demo-garbage", "demo-reset"])(
-    "whose provider fails (%s) is 502 and free",
-    async (behaviour) => {
-      const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
-      expect(response.status).toBe(502);
-      const { run, charged } = await tenant.accountOf(requestId);
-      expect(run).toMatchObject({ status: "failed", usage_source: "unavailable" });
-      expect(charged).toBe("0.00000000");
-    },
-  );
+  test.for([
+    ["demo-error-500", 502],
+    ["demo-error-429", 429],
+    ["demo-cut", 502],
+    ["demo-garbage", 502],
+    ["demo-reset", 502],
+  ] as const)("whose provider fails (%s) is %i and free", async ([behaviour, status]) => {
+    const { requestId, response } = await speak({ input: "Hello", model: await speechModel(behaviour) });
+    expect(response.status).toBe(status);
+    const { run, charged } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "failed", usage_source: "unavailable" });
+    expect(charged).toBe("0.00000000");
+  });
 
   test("that the client leaves is cancelled at the provider", async () => {
     const model = await speechModel("demo-slow");

@@ -25,9 +25,9 @@ describe("errors", () => {
 
   test.for([
     ["demo-error-500", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
-    ["demo-error-429", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-error-429", OpenAI.RateLimitError, { status: 429, code: "rate_limit_exceeded" }],
     ["demo-error-401", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
-    ["demo-all-fail", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
+    ["demo-all-fail", OpenAI.RateLimitError, { status: 429, code: "rate_limit_exceeded" }],
     ["demo-reset", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
     ["demo-redirect", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],
     ["demo-garbage", OpenAI.InternalServerError, { status: 502, code: "provider_error" }],

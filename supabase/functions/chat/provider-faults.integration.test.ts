@@ -41,7 +41,7 @@ const faults: [string, () => Promise<Fault>][] = [
   ["fails", async () => ({ settings: {}, model: "demo-error-500", code: "provider_error", status: 502, tries: 1 })],
   [
     "has too many requests",
-    async () => ({ settings: {}, model: "demo-error-429", code: "provider_error", status: 502, tries: 1 }),
+    async () => ({ settings: {}, model: "demo-error-429", code: "rate_limit_exceeded", status: 429, tries: 1 }),
   ],
 ];
 
@@ -57,7 +57,7 @@ describe.for([false, true])("a provider that is asked with stream: %s", (stream)
       () => undefined,
       (error: unknown) => error,
     );
-    expect(refusal).toBeInstanceOf(OpenAI.InternalServerError);
+    expect(refusal).toBeInstanceOf(OpenAI.APIError);
     expect(refusal).toMatchObject({ status, code, requestID: headers["x-request-id"] });
     await gateway.settled();
 

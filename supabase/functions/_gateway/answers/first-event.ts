@@ -11,10 +11,11 @@ const mostHeldBytes = 64 * 1024;
 
 /**
  * Reads an answer until its first event is there, and puts it back: until then another route can still be asked.
- * @returns whether the answer is an event stream, by its bytes
- * @throws ProviderFailure where the first event is an error, or the stream ends without one
+ * @returns whether it is a stream: by its bytes, or because it calls itself one
+ * @throws ProviderFailure where an error takes the place of the first event, or the stream ends without one
  */
 export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gateway, "now">): Promise<boolean> {
+  const isDeclared = answer.contentType.startsWith("text/event-stream");
   const pieces: Uint8Array[] = [];
   let held = new Uint8Array(0);
   let first: string | undefined;
@@ -34,23 +35,33 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
       held = concat(pieces);
     }
     const isStream = beginsWithEvents(held);
-    if (isStream === false || (!bytes && isStream === undefined)) {
+    const isFull = held.length > mostHeldBytes;
+    if (isStream === false) {
+      // JSON that calls itself a stream is an error, or a whole answer that the stream's reader knows.
+      if (isDeclared && bytes && !isFull && isOpenJson(held)) continue;
+      if (isDeclared) throwError(new TextDecoder().decode(held));
       answer.unread(held);
-      return false;
+      return isDeclared;
     }
     if (bytes) splitter.push(bytes);
     else splitter.end();
-    if (first !== undefined) {
-      throwError(first);
+    if (first !== undefined) throwError(dataOf(first).trim(), errorEvent.test(first));
+    else if (!bytes) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
+    const isAlive = isStream && now() - answer.firstByteAt > commentsForMs;
+    if (first !== undefined || isFull || isAlive) {
       answer.unread(held);
-      return true;
-    }
-    if (!bytes) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
-    if (held.length > mostHeldBytes || (isStream && now() - answer.firstByteAt > commentsForMs)) {
-      answer.unread(held);
-      return isStream === true;
+      return isDeclared || isStream === true;
     }
   }
+}
+
+const errorEvent = /^event: ?error\s*$/m;
+const openBrace = 0x7b;
+
+/** Whether bytes begin a JSON object that is not whole yet. */
+function isOpenJson(bytes: Uint8Array): boolean {
+  const text = new TextDecoder().decode(bytes).trim();
+  return text.charCodeAt(0) === openBrace && parse(text) === undefined;
 }
 
 /** Nothing has reached the caller yet, so another route may be asked. */
@@ -63,19 +74,14 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   }
 }
 
-/** @throws ProviderFailure where an event is an error that states no usage, or the end of nothing */
-function throwError(event: string): void {
-  const data = dataOf(event).trim();
+/** @throws ProviderFailure where data is an error that states no usage, or the end of nothing */
+function throwError(data: string, isNamed = false): void {
   if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
-  const isNamed = /^event: ?error\s*$/m.test(event);
   const value = parse(data);
-  if (typeof value !== "object" || value === null) {
-    if (isNamed) throw refusalFailure({ status: 200, text: data });
-    return;
-  }
-  const { usage, choices, type } = value as Record<string, unknown>;
-  const isError = isNamed || type === "response.failed" || tellsError(value as Record<string, unknown>);
-  if (isError && !usage && !choices) throw refusalFailure({ status: 200, text: data });
+  const event = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  if (event.usage || event.choices) return;
+  if (isNamed || event.type === "response.failed" || tellsError(event))
+    throw refusalFailure({ status: 200, text: data });
 }
 
 function parse(data: string): unknown {

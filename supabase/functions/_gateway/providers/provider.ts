@@ -16,6 +16,8 @@ import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reac
 /** A provider's answer from its first byte on. */
 export type ProviderAnswer = {
   route: RunRoute;
+  /** In lower case; empty if the provider names none. */
+  contentType: string;
   /** The next bytes; undefined at the end. @throws ProviderFailure */
   read: () => Promise<Uint8Array | undefined>;
   /** Hands over what comes until `take` has had enough. @returns whether there may be more @throws ProviderFailure */
@@ -228,6 +230,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> 
     connection.expectWithin(Number.POSITIVE_INFINITY);
     return {
       route,
+      contentType: answer.header("content-type")?.toLowerCase() ?? "",
       startedAt,
       firstByteAt,
       drains: provider.drains,

@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { freePort } from "../../../../scripts/local-stack/ports.ts";
+import { denoArguments, denoCommand } from "../../../../scripts/local-stack/services/functions/deno-arguments.ts";
+import { readStack } from "../../../../scripts/test/stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
+import { createPricedModel } from "../../../tests/priced-model.ts";
+import { answerWell, hang, type ScriptedProvider, startScriptedProvider } from "../../../tests/scripted-provider.ts";
+
+const root = path.resolve(import.meta.dirname, "../../../..");
+const processes = 3;
+const callsEach = 6;
+/** How long a stream waits for its first byte here, and the first cooldown. */
+const firstByteMs = 1_000;
+const cooldownMs = 30_000;
+
+let tenant: GatewayTenant;
+let hanging: ScriptedProvider;
+let working: ScriptedProvider;
+let model: string;
+const servers: { child: ChildProcess; url: string }[] = [];
+
+beforeAll(async () => {
+  [tenant, hanging, working] = await Promise.all([
+    createGatewayTenant(),
+    startScriptedProvider(hang),
+    startScriptedProvider(answerWell),
+  ]);
+  model = await createPricedModel(tenant, { providers: ["hanging", "working"] });
+  servers.push(...(await Promise.all(Array.from({ length: processes }, startFunctions))));
+});
+afterAll(async () => {
+  for (const { child } of servers) {
+    child.kill("SIGTERM");
+    await once(child, "exit");
+  }
+  hanging.close();
+  working.close();
+  await tenant.close();
+});
+
+/** The functions in a process of their own, as hosted Supabase runs several isolates. */
+async function startFunctions() {
+  const { supabase, gatewayDbUrl } = readStack();
+  const { command, args } = denoCommand(root);
+  const port = await freePort();
+  const child = spawn(command, [...args, ...denoArguments(root)], {
+    cwd: root,
+    stdio: "ignore",
+    env: {
+      ...process.env,
+      HOST: "127.0.0.1",
+      PORT: String(port),
+      SUPABASE_URL: supabase.url,
+      SUPABASE_DB_URL: supabase.dbUrl,
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+      GATEWAY_DB_URL: gatewayDbUrl,
+      AI_PROVIDER_HANGING_BASE_URL: hanging.url,
+      AI_PROVIDER_HANGING_FIRST_BYTE_SECONDS: String(firstByteMs / 1_000),
+      AI_PROVIDER_WORKING_BASE_URL: working.url,
+    },
+  });
+  const url = `http://127.0.0.1:${port}`;
+  await vi.waitFor(() => fetch(`${url}/healthz`), { timeout: 25_000, interval: 250 });
+  return { child, url };
+}
+
+/** @returns how long each call of a process took, one after another */
+async function callInTurn({ url }: { url: string }, calls: number): Promise<number[]> {
+  // Functions are below their names: the public path is `/v1/chat/completions`.
+  const client = new OpenAI({ baseURL: url, apiKey: tenant.key, maxRetries: 0 });
+  const latencies: number[] = [];
+  for (let n = 0; n < calls; n++) {
+    const startedAt = performance.now();
+    const stream = await client.chat.completions.create({
+      model,
+      stream: true,
+      messages: [{ role: "user", content: "hello" }],
+    });
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+    expect(text).toBe("hi");
+    latencies.push(performance.now() - startedAt);
+  }
+  return latencies;
+}
+
+test("one call a process waits for a route that hangs, and one a process finds out that it works again", async () => {
+  const startedAt = performance.now();
+  const latencies = await Promise.all(servers.map((server) => callInTurn(server, callsEach)));
+  expect(hanging.calls).toBe(processes);
+  expect(latencies.flat().filter((ms) => ms >= firstByteMs)).toHaveLength(processes);
+  expect(working.calls).toBe(processes * callsEach);
+
+  hanging.script = answerWell;
+  await sleep(cooldownMs + 3 * firstByteMs - (performance.now() - startedAt));
+  await Promise.all(servers.map((server) => callInTurn(server, 2)));
+  expect(hanging.calls).toBe(processes * 3);
+  expect(working.calls).toBe(processes * callsEach);
+}, 60_000);

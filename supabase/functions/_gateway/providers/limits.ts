@@ -42,7 +42,8 @@ export function limitsFor(
 ): TimeLimits {
   const own = { ...provider.timeLimits, ...inMilliseconds(route.time_limits) };
   const totalMs = Math.min(own.totalMs ?? limits.totalMs, limits.totalMs);
-  const wholeMs = isLast ? limits.routesMs : Math.max(limits.routesMs - nextRouteMs, limits.routesMs / 2);
+  const availableMs = Math.min(limits.routesMs, limits.totalMs);
+  const wholeMs = isLast ? availableMs : Math.max(availableMs - nextRouteMs, availableMs / 2);
   return {
     ...limits,
     firstByteMs: stream ? (own.firstByteMs ?? limits.firstByteMs) : Math.min(wholeMs, totalMs),

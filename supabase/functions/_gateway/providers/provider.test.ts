@@ -295,6 +295,12 @@ describe("the time before the first byte", () => {
     ]);
   });
 
+  test("leaves a whole answer's next route half of the time where that is short", () => {
+    const short = { ...defaultTimeLimits, totalMs: 70_000 };
+    const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
+    expect([of(false), of(true)]).toEqual([35_000, 70_000]);
+  });
+
   test("is the route's, else the provider's, within the time in all", () => {
     const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };

@@ -156,3 +156,30 @@ describe("an address", () => {
     expect(read({ X_BASE_URL: address }).get("x")?.baseUrl).toBe(address);
   });
 });
+
+describe("time limits", () => {
+  const limitsOf = (settings: Record<string, string>) =>
+    readProviders({ AI_PROVIDER_A_KIND: "openai", AI_PROVIDER_A_API_KEY: "k", ...settings }, { local: false }).get("a")
+      ?.timeLimits;
+
+  test("are in seconds, and absent where nothing is set", () => {
+    const settings = {
+      AI_PROVIDER_A_FIRST_BYTE_SECONDS: "20",
+      AI_PROVIDER_A_IDLE_SECONDS: "60",
+      AI_PROVIDER_A_TOTAL_SECONDS: "400",
+    };
+    expect(limitsOf(settings)).toEqual({ firstByteMs: 20_000, idleMs: 60_000, totalMs: 400_000 });
+    expect(limitsOf({})).toEqual({});
+  });
+
+  test.for([
+    ["FIRST_BYTE", 140],
+    ["IDLE", 140],
+    ["TOTAL", 400],
+  ] as const)("%s_SECONDS is a whole number from 1 to %i", ([name, most]) => {
+    const set = (value: string) => () => limitsOf({ [`AI_PROVIDER_A_${name}_SECONDS`]: value });
+    for (const value of ["1", String(most)]) expect(set(value)).not.toThrow();
+    const told = `AI_PROVIDER_A_${name}_SECONDS must be a whole number of seconds from 1 to ${most}.`;
+    for (const value of ["0", String(most + 1), "1.5", "-1", "soon"]) expect(set(value)).toThrow(told);
+  });
+});

@@ -55,6 +55,8 @@ const ofCalls = [
   "payload_too_large",
   "idempotency_key_reused",
   "rate_limit_exceeded",
+  "context_length_exceeded",
+  "content_filter",
   "provider_error",
   "provider_timeout",
 ] as const satisfies ErrorCode[];

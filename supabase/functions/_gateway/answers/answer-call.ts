@@ -1,7 +1,8 @@
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
-import { callProvider, type ProviderAnswer } from "../providers/provider.ts";
+import { callProvider } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
 import type { RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";

@@ -1,5 +1,5 @@
 import type { Gateway } from "../gateway.ts";
-import type { ProviderAnswer } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, isNameAlone, isSilent } from "./sse.ts";
 import { tellsError } from "./stream-reader.ts";

@@ -1,7 +1,7 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
-import type { ProviderAnswer } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";

@@ -1,5 +1,5 @@
 import type { AdmittedCall } from "../call.ts";
-import type { ProviderAnswer } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, refusalFailure } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";

@@ -6,7 +6,8 @@ import type { Attempt } from "../../_shared/attempt.ts";
 import { createCooldowns } from "./cooldowns.ts";
 import { kinds } from "./kinds/registry.ts";
 import { defaultTimeLimits, limitsFor } from "./limits.ts";
-import { callProvider, type ProviderAnswer, type ProviderCall } from "./provider.ts";
+import { callProvider, type ProviderCall } from "./provider.ts";
+import type { ProviderAnswer } from "./provider-answer.ts";
 import { ClientLeft } from "./provider-failure.ts";
 import { noteReached } from "./reachable.ts";
 
@@ -411,6 +412,23 @@ describe("a route that keeps failing", () => {
     expect(first.asked).toHaveLength(3);
     expect(call.open.attempts.slice(-1)).toEqual([
       { route: 1, provider: "p0", model: "m0", failure: "skipped", latency_ms: 0 },
+    ]);
+  });
+
+  test("stands in the attempts where it would have been asked", async () => {
+    const [busy, cooling, good] = [
+      await provider(text("no", 400)),
+      await provider(text("no", 500)),
+      await provider(text("yes")),
+    ];
+    const cold = callOf([busy.baseUrl, cooling.baseUrl, good.baseUrl]);
+    for (let n = 0; n < 3; n++) await readAll({ ...cold, routes: cold.routes.slice(1) });
+    const failing = await provider(text("no", 503));
+    const call = callOf([failing.baseUrl, cooling.baseUrl, good.baseUrl], { cooldowns: cold.cooldowns });
+    expect(await readAll(call)).toBe("yes");
+    expect(call.open.attempts).toMatchObject([
+      { route: 1, failure: "server_error" },
+      { route: 2, failure: "skipped" },
     ]);
   });
 

@@ -2,42 +2,17 @@ import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
-import { type Connection, openConnection } from "./connection.ts";
+import { openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
-import { type Answer, post, type Take } from "./exchange.ts";
+import { type Answer, post } from "./exchange.ts";
 import type { Endpoint } from "./kinds/kind.ts";
 import { limitsFor, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
 import { addressOf } from "./provider-address.ts";
-import { ClientLeft, invalidAnswer, ProviderFailure, refusalFailure } from "./provider-failure.ts";
+import { type ProviderAnswer, readerOf, readRefusedAnswer } from "./provider-answer.ts";
+import { ClientLeft, invalidAnswer, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
-
-/** A provider's answer from its first byte on. */
-export type ProviderAnswer = {
-  route: RunRoute;
-  /** In lower case; empty if the provider names none. */
-  contentType: string;
-  /** The next bytes; undefined at the end. @throws ProviderFailure */
-  read: () => Promise<Uint8Array | undefined>;
-  /** Hands over what comes until `take` has had enough. @returns whether there may be more @throws ProviderFailure */
-  pour: (take: Take) => Promise<boolean>;
-  /** Puts back what was read, to be read again. */
-  unread: (bytes: Uint8Array) => void;
-  /** Ends the call; the provider sees its client leave. */
-  cancel: () => void;
-  /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
-  drains: boolean;
-  /**
-   * Falls when the call is over, its time in all being up among the reasons, even while nobody reads. Not a getter: an
-   * object with one of its own gets a hidden class of its own, which keeps the call until a full collection.
-   */
-  ended: () => AbortSignal;
-  startedAt: number;
-  firstByteAt: number;
-  /** The attempt as it is recorded. @param failure absent where it succeeded */
-  attempt: (failure?: AttemptFailure) => Attempt;
-};
 
 /** What a provider is sent: to which endpoint, and the JSON of it. */
 export type ProviderRequest = { endpoint: Endpoint; body: string };
@@ -78,9 +53,11 @@ export async function callProvider<Accepted>(
 ): Promise<Accepted> {
   const { now, cooldowns } = call;
   const firstByteBy = now() + call.limits.routesMs;
-  const routes = routesToAsk(call);
+  const skipped: Attempt[] = [];
+  const routes = routesToAsk(call, skipped);
   let told: ProviderFailure | undefined;
   for (let turn = routes.next(); !turn.done; ) {
+    call.open.attempts.push(...skipped.splice(0));
     const asking = startAttempt(call, { route: turn.value, firstByteBy });
     const { startedAt, undecided } = asking;
     let answer: ProviderAnswer | undefined;
@@ -92,11 +69,12 @@ export async function callProvider<Accepted>(
     } catch (error) {
       answer?.cancel();
       const failure = error instanceof ProviderFailure ? error : undefined;
-      const { failure: why = "cancelled", retryAfterSeconds } = failure ?? {};
+      const left = error instanceof ClientLeft;
+      const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds } = failure ?? {};
       cooldowns.noteFailure(keyOf(call, asking.route), { failure: why, startedAt, retryAfterSeconds, undecided });
       const movesOn = failure?.retryable && now() < firstByteBy;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
-      const status = error instanceof ClientLeft ? "aborted" : "failed";
+      const status = left ? "aborted" : "failed";
       const attempt = asking.attempt(why, failure?.mayHaveCharged);
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
@@ -104,11 +82,12 @@ export async function callProvider<Accepted>(
       if (!turn.done && !told.mayHaveCharged) call.onUncharged?.();
     }
   }
+  call.open.attempts.push(...skipped);
   throw told ?? new GatewayError("service_unavailable");
 }
 
 /** Names the routes to ask, in order: first those that work, and then, if that was none, those that are set aside. */
-function* routesToAsk(call: ProviderCall): Generator<RunRoute, undefined> {
+function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
   let asked = false;
   for (const route of call.routes) {
@@ -118,7 +97,7 @@ function* routesToAsk(call: ProviderCall): Generator<RunRoute, undefined> {
       yield route;
     } else {
       setAside.push({ route, hangs: state === "hanging" });
-      call.open.attempts.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
+      skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
   // Nobody waits for a route that hangs as long as another may answer.
@@ -249,66 +228,4 @@ async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> 
     const sent = dispatched && !(cause instanceof NotConnected);
     throw connection.explain(cause, { sent, retryable: true });
   }
-}
-
-/** Enough of an error to know what it says, in characters, and how long it may take to come. */
-const longestError = 16_384;
-const errorWithinMs = 1_000;
-
-async function readRefusedAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
-  const decoder = new TextDecoder();
-  let text = "";
-  connection.expectWithin(errorWithinMs);
-  try {
-    for (let bytes = await answer.read(); bytes && text.length < longestError; bytes = await answer.read()) {
-      text += decoder.decode(bytes, { stream: true });
-    }
-  } catch {
-    // The status says enough.
-  }
-  return refusalFailure({ ...answer, text });
-}
-
-/** Reads an answer whose first bytes are there, each of the next within the time for a pause. */
-function readerOf(
-  answer: Answer,
-  { first, connection, idleMs }: { first: Uint8Array; connection: Connection; idleMs: number },
-): Pick<ProviderAnswer, "read" | "pour" | "unread"> {
-  let ahead: Uint8Array | undefined = first;
-  function takeAhead(): Uint8Array | undefined {
-    const bytes = ahead;
-    ahead = undefined;
-    return bytes;
-  }
-  /** What is not there ends the call. */
-  async function attended<More>(reading: () => Promise<More>): Promise<More> {
-    try {
-      connection.expectWithin(idleMs);
-      const more = await reading();
-      // A client that takes its time is no fault of the provider's: only the time in all runs on.
-      connection.expectWithin(Number.POSITIVE_INFINITY);
-      if (!more) connection.close();
-      return more;
-    } catch (cause) {
-      throw connection.explain(cause, { sent: true, retryable: false });
-    }
-  }
-  return {
-    async read() {
-      return takeAhead() ?? attended(answer.read);
-    },
-    async pour(take) {
-      const bytes = takeAhead();
-      if (bytes && !take(bytes)) return true;
-      return attended(() =>
-        answer.pour((more) => {
-          connection.expectWithin(idleMs);
-          return take(more);
-        }),
-      );
-    },
-    unread(bytes) {
-      ahead = bytes;
-    },
-  };
 }

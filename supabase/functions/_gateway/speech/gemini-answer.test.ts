@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ProviderAnswer } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { readGeminiSpeech } from "./gemini-answer.ts";
 
 const inputEstimate = { input_tokens: 10, output_tokens: 0 };

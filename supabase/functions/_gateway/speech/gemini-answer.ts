@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ProviderAnswer } from "../providers/provider.ts";
+import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { invalidAnswer } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { readGeminiUsage } from "../usage/read-usage.ts";

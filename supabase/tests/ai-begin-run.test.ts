@@ -129,14 +129,14 @@ describe("model access is the intersection of five lists", () => {
   test("a model without a price is refused, and not listed", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "service_unavailable" });
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
     expect(await listModels(db, chatCall(tenant, { model: undefined }))).toEqual({ object: "list", data: [] });
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
   test("a route to a provider that is not configured is no route", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
-    expect(await begin(db, chatCall(tenant, { providers: ["other"] }))).toEqual({ refused: "service_unavailable" });
+    expect(await begin(db, chatCall(tenant, { providers: ["other"] }))).toEqual({ refused: "model_not_found" });
   });
 });
 

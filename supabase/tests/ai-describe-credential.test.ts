@@ -65,7 +65,7 @@ describe("a credential describes itself", () => {
           requestsPerMinute: 10,
           remainingRequests: 8,
           tokensPerMinute: 1000,
-          remainingTokens: 600,
+          remainingTokens: 780,
           resetSeconds: expect.any(Number),
         },
       ],

@@ -67,7 +67,11 @@ describe("a further step of a run", () => {
     expect(await extend(db, run)).not.toHaveProperty("refused");
     const refused = await extend(db, run, { input_bytes: 1, output_limit: 0 });
     expect(refused).toMatchObject({ refused: "rate_limit_exceeded" });
-    expect(limitsOf(refused)).toEqual({ tokens: { limit: 400, remaining: 0 }, resetSeconds: expect.any(Number) });
+    expect(limitsOf(refused)).toEqual({
+      requests: { limit: 1, remaining: 0 },
+      tokens: { limit: 400, remaining: 0 },
+      resetSeconds: expect.any(Number),
+    });
   });
 
   test("is refused once the key is revoked, and once the run has ended", async ({ db }) => {

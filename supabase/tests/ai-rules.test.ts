@@ -20,6 +20,7 @@ describe("each rule of the gateway has one definition, which others call", () =>
     ["maximum cost", "maximum_cost_usd", ["extend_run", "find_offer"]],
     ["credits", "usd_to_credits", ["admit_call", "compute_settlement", "extend_run", "sweep_runs"]],
     ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],
+    ["reserved tokens", "reserved_tokens", ["extend_run", "find_offer"]],
     ["budget", "reserve_budget", ["reserve_limits"]],
     ["reservation", "reserve_limits", ["admit_call", "extend_run"]],
     ["lock order", "lock_rows", ["admit_calls", "extend_run", "lock_outcomes"]],
@@ -32,7 +33,11 @@ describe("each rule of the gateway has one definition, which others call", () =>
   });
 
   test.for([
-    ["changes rate windows", "(update|insert into) ai\\.rate_windows", ["consume_rate_limit", "lock_rows"]],
+    [
+      "changes rate windows",
+      "(update|insert into) ai\\.rate_windows",
+      ["consume_rate_limit", "lock_rows", "return_tokens", "settle_rate_windows"],
+    ],
     [
       "reserves and charges credits",
       "update ai\\.credit_accounts",

@@ -14,6 +14,4 @@ export type AdmittedCall<Request extends Asked = Asked> = Pick<Call, "request" |
   inputEstimate: CallCounts;
   /** When the whole call must be over, by the gateway's clock. */
   deadline: number;
-  /** What every good answer says: the rate limits. */
-  headers: Record<string, string>;
 };

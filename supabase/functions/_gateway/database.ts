@@ -6,6 +6,7 @@ import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections } from "./connections.ts";
+import type { SizeFields } from "./surface.ts";
 
 /** A route of a run, with its prices of the moment that the run began. */
 export type RunRoute = Tariff & {
@@ -56,6 +57,8 @@ const begunRun = z.object({
   exempt: z.boolean(),
   reserved_usd: textSchema,
   reserved_credits: textSchema,
+  /** What the run reserved in the rate windows; null without a token limit. */
+  reserved_tokens: z.number().nullish(),
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
@@ -113,16 +116,29 @@ export type RunRequest = Caller & {
   /** The tier that the client names; refused where it has no price. */
   service_tier?: string;
   output_limit: number;
+  /** The client stated no output limit. */
+  output_limit_assumed?: boolean;
   choices?: number;
+  /** For the message of a refusal; the database does not read it. */
+  size_fields?: SizeFields;
 };
 
 /** What `ai.extend_run` is asked. */
 type RunStep = Pick<
   RunRequest,
-  "input_bytes" | "images" | "audio" | "audio_seconds" | "service_tier" | "output_limit"
+  | "input_bytes"
+  | "images"
+  | "audio"
+  | "audio_seconds"
+  | "service_tier"
+  | "output_limit"
+  | "output_limit_assumed"
+  | "size_fields"
 > & {
   created_at: string;
   id: string;
+  /** Input and output of the steps before it. */
+  used_tokens: number;
 };
 
 /** What `ai.store_run_content` is told of a run. */
@@ -195,14 +211,14 @@ export function createDatabase(options: { url: string; connections?: number }): 
       if (!isRefusal(answer)) return begunRun.parse(answer);
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
-      throw refusalError(answer);
+      throw refusalError(answer, request.size_fields);
     },
     async releaseOrphanedRuns(tails, askedMsAgo) {
       const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
       return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
     async extendRun(step) {
-      return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step))));
+      return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step)), step.size_fields));
     },
     async storeRunContent(content) {
       await call("ai.store_run_content", content);

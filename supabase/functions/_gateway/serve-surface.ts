@@ -1,7 +1,6 @@
 import { hex } from "./admission/credentials.ts";
 import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
-import { rateLimitHeaders, readRateLimits } from "./admission/rate-limits.ts";
 import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
 import { replayAnswer } from "./answers/replay.ts";
 import type { Caller } from "./database.ts";
@@ -59,6 +58,8 @@ async function admit<Request extends Asked>(
     audio_seconds: asked.audioSeconds,
     service_tier: asked.serviceTier,
     output_limit: asked.outputLimit,
+    output_limit_assumed: asked.outputLimitAssumed || undefined,
+    size_fields: asked.sizeFields,
     choices: asked.choices === 1 ? undefined : asked.choices,
   });
   const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
@@ -81,7 +82,6 @@ async function admit<Request extends Asked>(
     },
     inputEstimate: asked.inputEstimate,
     deadline: startedAt + timeInAll(gateway, asked),
-    headers: rateLimitHeaders(readRateLimits(run.limits, run.created_at)),
   });
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));

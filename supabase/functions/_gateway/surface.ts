@@ -25,11 +25,18 @@ export type Asked = {
   inputEstimate: CallCounts;
   /** Tokens of output at most, of each choice. */
   outputLimit: number;
+  /** Whether `outputLimit` is our default because the client stated none. */
+  outputLimitAssumed?: boolean;
+  /** The fields that decide how many tokens the call counts. */
+  sizeFields: SizeFields;
   choices: number;
   voice?: string;
   /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */
   keepsSchema?: AnswerCheck;
 };
+
+/** The field with the input, and the one in which the client stated an output limit. */
+export type SizeFields = { input: string; output?: string };
 
 /** An endpoint: how its calls are read, passed on and answered. Admission and settlement are the same for each. */
 export type Surface<Call extends Asked> = {

@@ -186,12 +186,6 @@ begin
     perform ai.record_key_use(caller);
   end if;
 
-  key_window := ai.consume_rate_limit(
-    'key', principal, caller.key_requests_per_minute, caller.key_tokens_per_minute, offer.reserved_tokens
-  );
-  if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', ai.call_limits(caller, key_window, null));
-  end if;
   if request.idempotency_key is not null then
     select i.* into earlier
     from ai.idempotency_keys i
@@ -199,15 +193,23 @@ begin
       and i.principal_id = principal
       and i.key = request.idempotency_key
       and i.expires_at > now();
-    if found then
-      return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
-    end if;
+  end if;
+  key_window := ai.consume_rate_limit(
+    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute,
+    case when earlier.key is null then offer.reserved_tokens else 0 end
+  );
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', caller);
+  end if;
+  if earlier.key is not null then
+    return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
   end if;
   held := ai.reserve_limits(
     caller, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
   );
   if held.refused is not null then
-    return ai.limit_refusal(held.refused, ai.call_limits(caller, key_window, held.workspace_window));
+    perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
+    return ai.limit_refusal(held.refused, caller);
   end if;
 
   run_id := case
@@ -216,13 +218,16 @@ begin
   end;
   insert into ai.runs (
     id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes
+    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes,
+    reserved_tokens, tokens_reserved_at
   )
   values (
     run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
     case caller.source when 'key' then 'background' else 'interactive' end, request.feature, request.request_id,
     request.entity_id, request.idempotency_key, coalesce(request.streamed, false), offer.model_id, offer.routes,
-    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes
+    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes,
+    offer.reserved_tokens,
+    case when offer.reserved_tokens is not null then greatest(key_window.started_at, (held.workspace_window).started_at) end
   );
   if request.idempotency_key is not null then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
@@ -238,7 +243,7 @@ begin
   -- As text: building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s}',
+    '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s}',
     run_id,
     to_json(now()),
     caller.workspace_id,
@@ -250,6 +255,7 @@ begin
     exempt::text,
     offer.maximum_cost_usd,
     maximum_credits,
+    coalesce(offer.reserved_tokens::text, 'null'),
     (exempt or caller.cost_visible)::text,
     caller.capture::text,
     ai.call_limits(caller, key_window, held.workspace_window),

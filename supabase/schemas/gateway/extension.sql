@@ -12,7 +12,6 @@ as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
   most ai.token_use := ai.maximum_use(request);
-  tokens bigint := most.text + most.image + most.audio + most.output;
   run ai.runs;
   caller ai.caller;
   key_is_over boolean;
@@ -20,7 +19,11 @@ declare
   total_credits numeric(24, 8) := 0;
   key_window ai.rate_window_use;
   held ai.reservation;
-  locks ai.lock_list;
+  used_tokens bigint;
+  step_tokens bigint;
+  token_limit bigint;
+  tokens bigint;
+  minute timestamptz;
 begin
   select * into run
   from ai.runs r
@@ -31,8 +34,11 @@ begin
   end if;
 
   select
-    k.revoked_at is not null or k.expires_at <= now(), k.tokens_per_minute, least(p.tokens_per_minute, w.tokens_per_minute)
-  into key_is_over, caller.key_tokens_per_minute, caller.workspace_tokens_per_minute
+    k.revoked_at is not null or k.expires_at <= now(), k.requests_per_minute, k.tokens_per_minute,
+    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute)
+  into
+    key_is_over, caller.key_requests_per_minute, caller.key_tokens_per_minute,
+    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
@@ -54,23 +60,42 @@ begin
     total_credits := ai.usd_to_credits(run.reserved_usd + step_usd, run.markup);
   end if;
 
+  token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
+  if token_limit is not null then
+    step_tokens := ai.reserved_tokens(request, most, token_limit);
+    if step_tokens > token_limit then
+      return ai.token_limit_refusal(caller, most, step_tokens);
+    end if;
+  end if;
+
   perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
-  key_window := ai.consume_rate_limit('key', caller.lineage_id, null, caller.key_tokens_per_minute, tokens, 0);
+  if token_limit is not null then
+    minute := greatest(
+      (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
+    );
+    -- The steps before count what they used. In a new minute they count nothing, and so does settlement.
+    used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
+    tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
+  end if;
+  key_window := ai.consume_rate_limit(
+    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute, tokens, 0
+  );
   if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', ai.rate_limit_headers(
-      key_window.started_at, array[null, null, caller.key_tokens_per_minute, key_window.tokens, null, null, null, null]
-    ));
+    return ai.limit_refusal('rate_limit_exceeded', caller);
   end if;
   held := ai.reserve_limits(caller, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
-    return ai.limit_refusal(held.refused, ai.rate_limit_headers(
-      (held.workspace_window).started_at,
-      array[null, null, null, null, null, null, caller.workspace_tokens_per_minute, (held.workspace_window).tokens]
-    ));
+    perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
+    return ai.limit_refusal(held.refused, caller);
   end if;
 
   update ai.runs r
-  set reserved_usd = r.reserved_usd + step_usd, reserved_credits = total_credits, touched_at = now()
+  set
+    reserved_usd = r.reserved_usd + step_usd,
+    reserved_credits = total_credits,
+    reserved_tokens = coalesce(used_tokens + step_tokens, r.reserved_tokens),
+    tokens_reserved_at = coalesce(minute, r.tokens_reserved_at),
+    touched_at = now()
   where r.created_at = run.created_at and r.id = run.id;
   return jsonb_build_object(
     'reserved_usd', (run.reserved_usd + step_usd)::text,

@@ -99,24 +99,96 @@ begin
     return used;
   end if;
   update ai.rate_windows w
-  set requests = w.requests + consume_rate_limit.requests, tokens = w.tokens + consume_rate_limit.tokens
+  set requests = w.requests + consume_rate_limit.requests, tokens = w.tokens + coalesce(consume_rate_limit.tokens, 0)
   where w.scope = consume_rate_limit.scope
     and w.subject_id = subject
-    and (request_limit is null or w.requests + consume_rate_limit.requests <= request_limit)
+    and (request_limit is null or consume_rate_limit.requests = 0 or w.requests + consume_rate_limit.requests <= request_limit)
     and (token_limit is null or w.tokens + consume_rate_limit.tokens <= token_limit)
   returning true, w.window_start, w.requests, w.tokens into used;
-  if not found then
-    select null, w.window_start, w.requests, w.tokens into used
-    from ai.rate_windows w
-    where w.scope = consume_rate_limit.scope and w.subject_id = subject;
-    used.admitted := false;
-  end if;
+  used.admitted := found;
   return used;
 end
 $$;
 comment on function ai.consume_rate_limit is
   'Counts a request and its reserved tokens in the subject''s rate window, unless that would exceed a limit. The window is '
   'locked and current (ai.lock_rows). An extension counts no second request.';
+
+create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  if counted.admitted and tokens <> 0 then
+    update ai.rate_windows w set tokens = greatest(w.tokens - return_tokens.tokens, 0)
+    where w.scope = return_tokens.scope and w.subject_id = subject and w.window_start = counted.started_at;
+  end if;
+end
+$$;
+comment on function ai.return_tokens(text, uuid, ai.rate_window_use, bigint) is
+  'Takes the tokens of a call that another limit refused out of a rate window again. The request stays counted.';
+
+create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
+  language plpgsql
+  volatile
+  security invoker
+as $$
+begin
+  update ai.rate_windows w
+  set tokens = greatest(w.tokens + due.tokens, 0)
+  from (
+    select s.scope, s.subject_id, (c.run).tokens_reserved_at as minute, sum(c.tokens) as tokens
+    from unnest(closed, token_changes) as c (
+      run, kind, credits_due, credits_released, cost_due_usd, usd_released, key_unused, tokens
+    )
+    cross join lateral (values ('key', (c.run).key_lineage_id), ('workspace', (c.run).workspace_id)) as s (scope, subject_id)
+    where c.tokens <> 0
+    group by 1, 2, 3
+  ) as due
+  where w.scope = due.scope and w.subject_id = due.subject_id and w.window_start <= due.minute;
+end
+$$;
+comment on function ai.settle_rate_windows(ai.closed_run[], bigint[]) is
+  'Changes what closed runs count in the rate windows that hold their tokens. The windows are locked and current, or later; '
+  'the changes are in the order of the runs, null for a run whose windows are past.';
+
+create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select case
+    when not coalesce((request).output_limit_assumed, false) then u.input + (most).output
+    else greatest(
+      u.input, least(u.input + least((request).output_limit, 500) * coalesce((request).choices, 1), token_limit)
+    )
+  end
+  from (select (most).text + (most).image + (most).audio as input) as u
+$$;
+comment on function ai.reserved_tokens(ai.run_request, ai.token_use, bigint) is
+  'Returns what a call counts in rate windows until it is settled: its input and its output limit; without an output limit '
+  'of the caller''s, 500 tokens a choice, as far as the token limit has room for them.';
+
+create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
+    'scope', case
+      when (caller).key_tokens_per_minute <= (caller).workspace_tokens_per_minute
+        or (caller).workspace_tokens_per_minute is null then 'key'
+      else 'workspace'
+    end,
+    'limit', least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute),
+    'input', (most).text + (most).image + (most).audio,
+    'counted', tokens
+  )))
+$$;
+comment on function ai.token_limit_refusal(ai.caller, ai.token_use, bigint) is
+  'Refuses a call that counts more tokens than a whole token limit of its key or workspace: no later minute has room for it.';
 
 create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
   language sql
@@ -168,6 +240,9 @@ begin
     if not found then
       held.refused := 'insufficient_credits';
     end if;
+  end if;
+  if held.refused is not null then
+    perform ai.return_tokens('workspace', caller.workspace_id, held.workspace_window, tokens);
   end if;
   if held.refused is not null and held.budget_scopes <> '{}' then
     update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
@@ -240,11 +315,34 @@ $$;
 comment on function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use) is
   'Returns the limits of a caller and what is counted of them, as ai.rate_limit_headers does.';
 
-create or replace function ai.limit_refusal(code text, limits text) returns jsonb
+create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
   language sql
   stable
   security invoker
 as $$
-  select ai.refusal(code, case when code = 'rate_limit_exceeded' then jsonb_build_object('limits', limits::json, 'at', now()) end)
+  select null::boolean, w.window_start, w.requests::bigint, w.tokens
+  from ai.rate_windows w
+  where w.scope = current_window.scope and w.subject_id = subject
 $$;
-comment on function ai.limit_refusal(text, text) is 'Returns a refusal by a limit, with the rate limits where one of them refused.';
+comment on function ai.current_window(text, uuid) is 'Returns what a rate window counts; nulls without one. The window is locked.';
+
+create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+as $$
+declare
+  limits text := ai.call_limits(
+    caller, ai.current_window('key', caller.lineage_id), ai.current_window('workspace', caller.workspace_id)
+  );
+begin
+  return ai.refusal(code, case
+    when num_nonnulls(
+      caller.key_requests_per_minute, caller.key_tokens_per_minute,
+      caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
+    ) > 0 then jsonb_build_object('limits', limits::json, 'at', now())
+  end);
+end
+$$;
+comment on function ai.limit_refusal(text, ai.caller) is
+  'Returns a refusal by a limit, budget or balance, with all rate limits of the caller and what they count.';

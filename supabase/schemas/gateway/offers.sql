@@ -9,6 +9,7 @@ declare
   model ai.models;
   offer ai.route_offer;
   most ai.token_use := ai.maximum_use(request);
+  token_limit bigint := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
 begin
   if request.model is null then
     select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
@@ -37,15 +38,18 @@ begin
     else ai.priced_routes(model.id, request.providers)
   end;
   offer.context_window := model.context_window;
-  offer.reserved_tokens := most.text + most.image + most.audio + most.output;
+  if token_limit is not null then
+    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
+  end if;
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech');
   offer.refusal := case
-    when offer.routes is null then ai.refusal('service_unavailable')
+    when offer.routes is null then ai.refusal('model_not_found')
     when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
     when not ai.is_tier_priced(offer.routes, request.service_tier)
       then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
+    when offer.reserved_tokens > token_limit then ai.token_limit_refusal(caller, most, offer.reserved_tokens)
   end;
   return offer;
 end

@@ -65,6 +65,12 @@ declare
 begin
   foreach report in array reports loop
     run := report.run;
+    if run.tokens_reserved_at >= date_trunc('minute', now()) then
+      locks.rate_windows := locks.rate_windows || row('workspace', run.workspace_id, null)::ai.limit_subject;
+      if run.key_lineage_id is not null then
+        locks.rate_windows := locks.rate_windows || row('key', run.key_lineage_id, null)::ai.limit_subject;
+      end if;
+    end if;
     foreach scope in array run.budget_scopes loop
       locks.budgets := locks.budgets || row(
         scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id
@@ -78,7 +84,7 @@ begin
   return reports;
 end
 $$;
-comment on function ai.lock_outcomes(jsonb) is 'Locks the runs of outcomes, then their budgets and balances.';
+comment on function ai.lock_outcomes(jsonb) is 'Locks the runs of outcomes, then their rate windows, budgets and balances.';
 
 create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
   language plpgsql
@@ -134,6 +140,9 @@ declare
   have_keys boolean := false;
   have_budgets boolean := false;
   have_failures boolean := false;
+  token_change bigint;
+  token_changes bigint[] := '{}';
+  have_tokens boolean := false;
   ended jsonb := '[]';
 begin
   foreach report in array reports loop
@@ -142,6 +151,15 @@ begin
     continue when closed_run.kind is null or (report.run).id = last_id;
     last_id := (report.run).id;
     closed := closed || closed_run;
+    token_change := null;
+    if (report.run).tokens_reserved_at >= date_trunc('minute', now()) then
+      token_change := (closed_run.run).input_tokens + (closed_run.run).output_tokens - case closed_run.kind
+        when 'usage' then (report.run).reserved_tokens
+        else (report.run).input_tokens + (report.run).output_tokens
+      end;
+      have_tokens := true;
+    end if;
+    token_changes := token_changes || token_change;
     first_begun := least(first_begun, (report.run).created_at);
     last_begun := greatest(last_begun, (report.run).created_at);
     have_keys := have_keys or (report.run).idempotency_key is not null;
@@ -155,6 +173,9 @@ begin
     return ended;
   end if;
 
+  if have_tokens then
+    perform ai.settle_rate_windows(closed, token_changes);
+  end if;
   if have_budgets then
     perform ai.settle_budgets(closed);
   end if;

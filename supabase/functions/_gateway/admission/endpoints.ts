@@ -17,8 +17,8 @@ const listings = z.union([
 ]);
 
 /**
- * Tells a model that no provider serves at this endpoint from one that cannot be reached at all. Both begin as the
- * database's `service_unavailable`, since it was asked for routes to the providers with the endpoint alone.
+ * Distinguishes a model that no provider serves at this endpoint from one that the caller does not have at all. Both are
+ * `model_not_found` for the database, because it looks only for routes to providers with the endpoint.
  * @throws GatewayError always: `endpoint_not_served`, or the error as it was
  */
 export async function refuseEndpoint(
@@ -27,7 +27,7 @@ export async function refuseEndpoint(
   asked: { caller: Caller; model?: string; surface: Pick<Surface<Asked>, "endpoint" | "kind"> },
 ): Promise<never> {
   const { caller, model, surface } = asked;
-  const isRefusal = error instanceof GatewayError && error.code === "service_unavailable" && error.cause === undefined;
+  const isRefusal = error instanceof GatewayError && error.code === "model_not_found";
   if (isRefusal && providersWith(providers, surface.endpoint).length < providers.size) {
     const text = await database.listModels({ ...caller, model, providers: [...providers.keys()] });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rateLimitHeaders, readRateLimits } from "./rate-limits.ts";
+import { rateLimitHeaders, readRateLimits, runLimitHeaders } from "./rate-limits.ts";
 
 const minute = "2026-11-26T07:31:00+00:00";
 const at = "2026-11-26T07:31:16.123456+00:00";
@@ -78,4 +78,29 @@ test("headers tell of what is limited alone", () => {
     "x-ratelimit-reset-tokens": "44s",
   });
   expect(rateLimitHeaders({})).toEqual({});
+});
+
+describe("the headers of a run's answer", () => {
+  const limits = { minute, counts: [10, 3, 10_000, 1_600, null, null, 50_000, 45_000] };
+  const remaining = (reserved_tokens: number | null | undefined, used?: object) =>
+    runLimitHeaders({ limits, created_at: at, reserved_tokens }, used)["x-ratelimit-remaining-tokens"];
+
+  test("count the reservation until the usage is known", () => {
+    expect(remaining(600)).toBe("5000");
+  });
+
+  test("count input and output tokens in place of the reservation, for whichever has less left", () => {
+    expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
+    expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
+    expect(remaining(600, {})).toBe("5600");
+  });
+
+  test.for([null, undefined])("count nothing more where nothing was reserved: %s", (reserved) => {
+    expect(remaining(reserved, { input_tokens: 13, output_tokens: 12 })).toBe("5000");
+  });
+
+  test("leave requests as they are", () => {
+    const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 1 });
+    expect(headers["x-ratelimit-remaining-requests"]).toBe("7");
+  });
 });

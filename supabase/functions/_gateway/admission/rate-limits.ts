@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { TokenCounts } from "../../_shared/money.ts";
 
 /**
  * What the database tells of a call's limits: when the minute began, and of the key's requests, its tokens, the
@@ -48,4 +49,24 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
   tell("requests", requests);
   tell("tokens", tokens);
   return headers;
+}
+
+const tokenPlaces: readonly number[] = [3, 7];
+
+/**
+ * Returns the rate limit headers of a run's answer. They count what the run reserved, or what it used once that is known,
+ * as its settlement does.
+ */
+export function runLimitHeaders(
+  run: { limits: ToldLimits; created_at: string; reserved_tokens?: number | null },
+  used?: TokenCounts,
+): Record<string, string> {
+  const { limits, created_at, reserved_tokens } = run;
+  if (!used || reserved_tokens == null) return rateLimitHeaders(readRateLimits(limits, created_at));
+  const { input_tokens = 0, output_tokens = 0 } = used;
+  const change = input_tokens + output_tokens - reserved_tokens;
+  const counts = limits.counts.map((count, place) =>
+    count !== null && tokenPlaces.includes(place) ? Math.max(count + change, 0) : count,
+  );
+  return rateLimitHeaders(readRateLimits({ ...limits, counts }, created_at));
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { GatewayError, isErrorCode } from "../http/errors.ts";
+import type { SizeFields } from "../surface.ts";
 import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from "./rate-limits.ts";
 
 /** A refusal by the database; one for a limit says what is left, and when that was so. */
@@ -8,6 +9,9 @@ const refusal = z.looseObject({
   param: z.string().optional(),
   limits: toldLimits.optional(),
   at: z.string().optional(),
+  token_limit: z
+    .object({ scope: z.enum(["key", "workspace"]), limit: z.number(), input: z.number(), counted: z.number() })
+    .optional(),
 });
 
 /** What to do about a parameter that the model refuses, where the code's own message would leave that open. */
@@ -20,8 +24,8 @@ const advice = new Map([
 ]);
 
 /** @throws GatewayError where the database answered with a refusal */
-export function admitted(value: unknown): unknown {
-  if (isRefusal(value)) throw refusalError(value);
+export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
+  if (isRefusal(value)) throw refusalError(value, sizeFields);
   return value;
 }
 
@@ -30,9 +34,13 @@ export function isRefusal(value: unknown): boolean {
   return typeof value === "object" && value !== null && "refused" in value;
 }
 
-/** What the caller is told of a refusal. */
-export function refusalError(value: unknown): GatewayError {
-  const { refused: code, param, limits, at, ...details } = refusal.parse(value);
+/**
+ * Returns the error that a caller gets for a refusal.
+ * @param sizeFields what a call that is too large for a limit should change
+ */
+export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
+  const { refused: code, param, limits, at, token_limit, ...details } = refusal.parse(value);
+  if (token_limit) return new GatewayError("invalid_request", aboveTokenLimit(token_limit, sizeFields));
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
   const message = advice.get(`${code} ${param}`);
@@ -41,5 +49,22 @@ export function refusalError(value: unknown): GatewayError {
 
 function refusalHeaders(code: string, rate: RateLimits): Record<string, string> {
   if (code === "idempotency_key_used") return { "x-should-retry": "false" };
-  return { ...rateLimitHeaders(rate), ...(rate.resetSeconds ? { "retry-after": String(rate.resetSeconds) } : {}) };
+  // Credits and budgets do not come back with the next minute.
+  const wait = code === "rate_limit_exceeded" ? rate.resetSeconds : undefined;
+  return { ...rateLimitHeaders(rate), ...(wait ? { "retry-after": String(wait) } : {}) };
+}
+
+type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
+
+/** Names the limit, what the call counts, and the field to change: the input where that alone is too large. */
+function aboveTokenLimit(
+  { scope, limit, input, counted }: TokenLimit,
+  fields: SizeFields = { input: "input" },
+): { param: string; message: string } {
+  const number = (count: number) => count.toLocaleString("en");
+  const param = input > limit ? fields.input : (fields.output ?? fields.input);
+  const what = fields.output ? `${number(counted)} tokens (input and ${fields.output})` : `${number(counted)} tokens`;
+  const change = param === fields.output ? `Lower ${param}` : `Shorten ${param}`;
+  const message = `This call counts ${what}, more than the ${scope}'s limit of ${number(limit)} tokens per minute. ${change} or raise the limit.`;
+  return { param, message };
 }

@@ -1,10 +1,11 @@
+import { runLimitHeaders } from "../admission/rate-limits.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
-import type { RunEnd } from "../runs/run.ts";
+import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { holdFirstEvent } from "./first-event.ts";
 import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
@@ -29,7 +30,8 @@ export async function answerCall<Request extends Asked>(
     }
     const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, format));
     const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
-    return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
+    const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });
+    return wholeResponse(call, { text: text(platform), platform });
   } catch (error) {
     throw settleFailure(error, call);
   }
@@ -128,7 +130,7 @@ export function endWhole<Request extends Asked>(
   { open, request }: AdmittedCall<Request>,
   answer: ProviderAnswer,
   end: Pick<RunEnd, "use" | "answer">,
-): Record<string, unknown> {
+): Platform {
   return open.end({
     // A provider that is paid for all of it was read to the end, though nobody hears it.
     ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
@@ -137,9 +139,13 @@ export function endWhole<Request extends Asked>(
   });
 }
 
-/** A whole answer as a response. */
-export function wholeResponse({ headers }: Pick<AdmittedCall, "headers">, text: string): Response {
-  return withHeaders(new Response(text, { headers: { "content-type": "application/json" } }), headers);
+/** Returns a whole answer as a response, whose rate limit headers count what the run used. */
+export function wholeResponse<Request extends Asked>(
+  { open }: AdmittedCall<Request>,
+  { text, platform, headers }: { text: string; platform: Platform; headers?: Record<string, string> },
+): Response {
+  const response = new Response(text, { headers: { "content-type": "application/json" } });
+  return withHeaders(response, { ...runLimitHeaders(open.run, platform.usage), ...headers });
 }
 
 /** Adds headers one by one, which takes half of what a whole list does as the response is made. */
@@ -148,14 +154,14 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
   return response;
 }
 
-/** A stream of events as a response. */
-export function streamedResponse(
-  { headers }: Pick<AdmittedCall, "headers">,
+/** Returns a stream of events as a response, whose rate limit headers count what the run reserved. */
+export function streamedResponse<Request extends Asked>(
+  { open }: AdmittedCall<Request>,
   stream: ReadableStream<Uint8Array>,
 ): Response {
   return withHeaders(
     new Response(stream, { headers: { "content-type": "text/event-stream; charset=utf-8" } }),
-    headers,
+    runLimitHeaders(open.run),
   );
 }
 

@@ -12,6 +12,9 @@ import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
 /** What a chat asks for, and what it may cost at most. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
 
+/** What OpenAI calls the limit of the output, and what older clients do. */
+const limitNames = ["max_completion_tokens", "max_tokens"] as const;
+
 /** The fields that a provider gets; what is ours alone is read before. */
 type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
   messages: readonly object[];
@@ -30,6 +33,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
       message: "max_tokens and max_completion_tokens mean the same: send one.",
     });
   }
+  const limitName = limitNames.find((name) => request[name] !== undefined);
   const serverTools = readServerTools(request);
   const format = request.response_format;
   const keepsSchema =
@@ -47,7 +51,9 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     model: request.model,
     stream: request.stream === true,
     serviceTier: request.service_tier,
-    outputLimit: request.max_completion_tokens ?? request.max_tokens ?? outputLimits.default,
+    outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
+    outputLimitAssumed: limitName === undefined,
+    sizeFields: { input: "messages", output: limitName },
     choices: request.n ?? 1,
     images: input.images,
     audio: input.audioSeconds > 0,

@@ -63,6 +63,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
           ? estimateInput({ texts: textsOf(request.input) })
           : { input_tokens: counted, output_tokens: 0 },
       outputLimit: 0,
+      sizeFields: { input: "input" },
       choices: 1,
     };
   },

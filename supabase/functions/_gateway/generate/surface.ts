@@ -46,6 +46,8 @@ export const generateSurface: Surface<Chat> = {
       model,
       stream: false,
       outputLimit: outputLimits.default,
+      outputLimitAssumed: true,
+      sizeFields: { input: "prompt" },
       choices: 1,
       images: 0,
       audio: false,
@@ -66,7 +68,7 @@ export const generateSurface: Surface<Chat> = {
         finishReason: choice?.finish_reason ?? "stop",
       } satisfies z.output<typeof generated>);
       const platform = endWhole(call, answer, { use, answer: { text: () => text } });
-      return wholeResponse({ headers: { ...call.headers, ...platformHeaders(platform) } }, text);
+      return wholeResponse(call, { text, platform, headers: platformHeaders(platform) });
     } catch (error) {
       throw settleFailure(error, call);
     }

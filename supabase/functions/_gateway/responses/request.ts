@@ -51,6 +51,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     stream: request.stream === true,
     serviceTier: request.service_tier,
     outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
+    outputLimitAssumed: limitName === undefined,
+    sizeFields: { input: "input", output: limitName },
     choices: 1,
     images: input.images,
     audio: false,

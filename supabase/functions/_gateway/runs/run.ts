@@ -135,7 +135,8 @@ export function openRun(
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
-        () => settlements.add(outcome),
+        // With a token limit, the client's next call needs what this one did not use.
+        () => settlements.add(outcome, { promptly: run.reserved_tokens != null }),
       );
       gateway.telemetry.run?.({
         ...about,

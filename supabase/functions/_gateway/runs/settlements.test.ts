@@ -68,6 +68,15 @@ describe("settlements", () => {
     await Promise.all(kept);
   });
 
+  test("go at once, with those that wait, when one must be written promptly", async () => {
+    const { settlements, batches, kept } = collect();
+    settlements.add(outcome("waits"));
+    settlements.add(outcome("prompt"), { promptly: true });
+    await Promise.resolve();
+    expect(batches).toEqual([["prompt", "waits"]]);
+    await Promise.all(kept);
+  });
+
   test("go together when they come while two batches are under way", async () => {
     const batches: string[][] = [];
     const answers: (() => void)[] = [];

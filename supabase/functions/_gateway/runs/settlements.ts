@@ -36,8 +36,8 @@ export type Outcome = TokenCounts &
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
 export type Settlements = {
-  /** Takes an outcome; it is written soon, after the answer. */
-  add: (outcome: Outcome) => void;
+  /** Takes an outcome; it is written soon, after the answer, or promptly, without waiting for others. */
+  add: (outcome: Outcome, options?: { promptly: boolean }) => void;
   /** Work that ends in an outcome's being taken, for which a flush waits. */
   awaitOutcome: (work: Promise<unknown>) => void;
   /** Resolves when everything taken so far is written. */
@@ -89,8 +89,9 @@ export function createSettlements(options: {
   }
 
   return {
-    add(outcome) {
+    add(outcome, { promptly } = { promptly: false }) {
       const written = write(outcome).finally(() => writing.delete(written));
+      if (promptly) queue.flush();
       writing.add(written);
       options.waitUntil(written);
     },

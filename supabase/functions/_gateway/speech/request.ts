@@ -46,6 +46,7 @@ export function readSpeech(value: unknown): Speech {
     images: 0,
     audio: false,
     outputLimit: countCharacters(input) * reservedTokensPerCharacter + leastReservedTokens,
+    sizeFields: { input: "input" },
     choices: 1,
   };
 }

@@ -1,9 +1,11 @@
+import { runLimitHeaders } from "../admission/rate-limits.ts";
 import { askWhole, endWhole, settleFailure } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { bodyLimits } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
+import type { Platform } from "../runs/run.ts";
 import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
 import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
@@ -47,15 +49,15 @@ async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Resp
 }
 
 function speechResponse(
-  { asked, headers }: AdmittedCall<Speech>,
+  { asked, open }: AdmittedCall<Speech>,
   { pcm, bytes }: SpokenAnswer,
-  platform: Record<string, unknown>,
+  platform: Platform,
 ): Response {
   const isWav = asked.format === "wav";
   const parts = (isWav ? [wavHeader(bytes), ...pcm] : pcm) as BlobPart[];
   return new Response(new Blob(parts), {
     headers: {
-      ...headers,
+      ...runLimitHeaders(open.run, platform.usage),
       ...platformHeaders(platform),
       "content-type": isWav ? "audio/wav" : "audio/pcm;rate=24000",
       "content-disposition": `attachment; filename="speech.${asked.format}"`,

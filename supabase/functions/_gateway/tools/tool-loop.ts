@@ -118,6 +118,7 @@ function createLoop<Request extends Asked>(
     step += 1;
     const { run } = open;
     const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit } = current().asked;
+    const { input_tokens = 0, output_tokens = 0 } = open.usedSoFar();
     const reserved = await gateway.database.extendRun({
       created_at: run.created_at,
       id: run.run_id,
@@ -127,6 +128,9 @@ function createLoop<Request extends Asked>(
       audio_seconds: audioSeconds,
       service_tier: serviceTier,
       output_limit: outputLimit,
+      output_limit_assumed: asked.outputLimitAssumed || undefined,
+      size_fields: asked.sizeFields,
+      used_tokens: input_tokens + output_tokens,
     });
     Object.assign(run, reserved);
   }
@@ -150,7 +154,8 @@ async function whole<Request extends Asked>(
         loop.isFirst()
           ? withPlatform(read, platform)
           : JSON.stringify({ ...dialect.wholeAnswer(read.value, before), platform });
-      return wholeResponse(call, text(endWhole(call, answer, { use: read.use, answer: { said: read.said, text } })));
+      const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });
+      return wholeResponse(call, { text: text(platform), platform });
     }
     answers.push(read.value);
     await loop.advance(turn, read.use);

@@ -7,6 +7,7 @@ import { readKeyForm } from "../studio/keys/key-form.ts";
 import { createKey } from "../studio/keys/keys.ts";
 import { NewSecret } from "../studio/keys/new-secret.tsx";
 import { sampleModel } from "../studio/keys/sample-model.ts";
+import { tokenLimitHint } from "../studio/policy/policy-words.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
@@ -63,7 +64,7 @@ const fields: FieldText[] = [
   { name: "expiresOn", label: "Ends on", type: "date", hint: "Optional. The day begins at midnight UTC." },
   { name: "monthlyBudgetUsd", label: "Monthly budget in dollars", hint: "Optional. Calls beyond it are refused." },
   { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
-  { name: "tokensPerMinute", label: "Tokens a minute", hint: "Optional." },
+  { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },
   { name: "allowedModels", label: "Models", hint: "Optional. Ids, separated by spaces; others are refused." },
   {
     name: "allowedAddresses",

@@ -40,7 +40,8 @@ export const fieldWords: Readonly<Record<string, string>> = {
   schema_valid: "Whether the answer keeps to the schema asked for; absent where there was nothing to check.",
   spentUsd: "US dollars spent in this UTC month.",
   to: "The end of the range, which it excludes: a day or a time, UTC.",
-  tokensPerMinute: "Tokens a minute; null is no limit of its own.",
+  tokensPerMinute:
+    "Input and output tokens a minute; null is no limit of its own. While a call runs, its max_completion_tokens counts (500 tokens if it states none); when it ends, what it used.",
   unmeteredCredits: "Credits that nobody is billed for: of registered apps, and of calls that ended without a count.",
   usageSource: "Whether the counts are the provider's or a guess.",
   usage_source: "Whether the counts are the provider's or a guess.",

@@ -7,6 +7,7 @@ import { PostForm } from "../../ui/post-form.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
 import { PolicyModels } from "./policy-models.tsx";
+import { tokenLimitHint } from "./policy-words.ts";
 
 /** The form of a workspace's policy, a card for each concern. */
 export function PolicyCards({
@@ -59,7 +60,7 @@ export function PolicyCards({
             id="tokensPerMinute"
             name="tokensPerMinute"
             label="Tokens a minute"
-            hint={plan(frame.tokensPerMinute)}
+            hint={`${tokenLimitHint} ${plan(frame.tokensPerMinute)}`}
             inputMode="numeric"
             autoComplete="off"
             defaultValue={fields.tokensPerMinute}

@@ -1,5 +1,5 @@
 import OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../scripts/test/apps.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { createMember } from "../../tests/gateway-callers.ts";
@@ -91,23 +91,27 @@ describe("of 200 calls at once at the edge of a budget", () => {
   });
 });
 
+const told = (headers: Headers) =>
+  Object.fromEntries([...headers].filter(([name]) => /^(x-ratelimit-.+|retry-after)$/.test(name)));
+const seconds = expect.stringMatching(/^([1-9]|[1-9][0-9]|1[01][0-9]|120)s$/);
+
+/** Opens windows a minute ahead: they hold for this minute and the next, so that none turns in between. */
+async function openWindows({ db, keyId, workspaceId }: GatewayTenant): Promise<void> {
+  await db.query(
+    `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
+     select scope, subject_id::uuid, date_trunc('minute', now()) + interval '1 minute', 0, 0
+     from (values ('key', $1), ('workspace', $2)) as w (scope, subject_id)`,
+    [keyId, workspaceId],
+  );
+}
+
 describe("rate limits", () => {
   let tenant: GatewayTenant;
   beforeAll(async () => {
     tenant = await createGatewayTenant();
-    // Windows that begin a minute ahead hold for this minute and the next, so that no turn of one comes in between.
-    await tenant.db.query(
-      `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
-       select scope, subject_id::uuid, date_trunc('minute', now()) + interval '1 minute', 0, 0
-       from (values ('key', $1), ('workspace', $2)) as w (scope, subject_id)`,
-      [tenant.keyId, tenant.workspaceId],
-    );
+    await openWindows(tenant);
   });
   afterAll(() => tenant.close());
-
-  const told = (headers: Headers) =>
-    Object.fromEntries([...headers].filter(([name]) => /^(x-ratelimit-.+|retry-after)$/.test(name)));
-  const seconds = expect.stringMatching(/^([1-9]|[1-9][0-9]|1[01][0-9]|120)s$/);
 
   test("are told with each answer, streamed or not, by whichever has less left; the third of two is refused", async () => {
     await tenant.db.query("update ai.keys set requests_per_minute = 2, tokens_per_minute = 100000 where id = $1", [
@@ -123,7 +127,7 @@ describe("rate limits", () => {
       "x-ratelimit-remaining-requests": "1",
       "x-ratelimit-reset-requests": seconds,
       "x-ratelimit-limit-tokens": "5000",
-      "x-ratelimit-remaining-tokens": expect.stringMatching(/^2\d{3}$/),
+      "x-ratelimit-remaining-tokens": expect.stringMatching(/^49\d{2}$/),
       "x-ratelimit-reset-tokens": seconds,
     });
     const streamed = await tenant.client.chat.completions.create({ ...answered, stream: true }).withResponse();
@@ -159,5 +163,115 @@ describe("rate limits", () => {
       "x-ratelimit-reset-requests": seconds,
     });
     await expect(session.chat.completions.create(answered)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+  });
+});
+
+describe("token limits", () => {
+  let tenant: GatewayTenant;
+  beforeEach(async () => {
+    tenant = await createGatewayTenant();
+    await openWindows(tenant);
+  });
+  afterEach(() => tenant.close());
+
+  const limitKey = (limits: { requests?: number; tokens?: number }) =>
+    tenant.db.query("update ai.keys set requests_per_minute = $2, tokens_per_minute = $3 where id = $1", [
+      tenant.keyId,
+      limits.requests ?? null,
+      limits.tokens ?? null,
+    ]);
+  const remaining = async () => {
+    const key = (await tenant.client.get("/key")) as { limits: { remainingTokens: number }[] };
+    return key.limits[0]?.remainingTokens;
+  };
+  const call = (changes: object = {}) => tenant.client.chat.completions.create({ ...answered, ...changes });
+
+  test("admit a call that states no output limit by a limit below the default one", async () => {
+    await limitKey({ tokens: 2_000 });
+    const { data, response } = await call().withResponse();
+    const left = 2_000 - (data.usage?.total_tokens ?? 0);
+    expect(left).toBeGreaterThan(1_900);
+    expect(response.headers.get("x-ratelimit-remaining-tokens")).toBe(String(left));
+    await expect.poll(remaining).toBe(left);
+  });
+
+  test("count what calls used, sent one after another and at the same time", async () => {
+    await limitKey({ tokens: 10_000 });
+    let used = 0;
+    const one = async () => {
+      const { usage } = await call();
+      used += usage?.total_tokens ?? 0;
+    };
+    for (let n = 0; n < 20; n++) await one();
+    await Promise.all(Array.from({ length: 8 }, one));
+    expect(used).toBeLessThan(1_500);
+    await expect.poll(remaining).toBe(10_000 - used);
+  });
+
+  test("count what streams, calls with tools, failures and clients that leave used", async () => {
+    await limitKey({ tokens: 10_000 });
+    for await (const _ of await tenant.client.chat.completions.create({ ...answered, stream: true }));
+    const prompt = [{ role: "user", content: 'call calculator with {"expression":"6*7"}' }];
+    await call({ messages: prompt, tools: ["calculator"] });
+    await expect(call({ model: "demo-error-500" })).rejects.toMatchObject({ status: 502 });
+    const leaving = new AbortController();
+    const left = tenant.client.chat.completions.create(unanswered, { signal: leaving.signal }).catch(() => {});
+    setTimeout(() => leaving.abort(), 200);
+    await left;
+    const open = "select count(*)::int as runs from ai.runs where workspace_id = $1 and status = 'running'";
+    await expect.poll(() => tenant.db.query(open, [tenant.workspaceId])).toEqual([{ runs: 0 }]);
+    const sum =
+      "select sum(input_tokens + output_tokens)::int as used, count(*)::int as runs from ai.runs where workspace_id = $1";
+    const [runs] = await tenant.db.query<{ used: number; runs: number }>(sum, [tenant.workspaceId]);
+    expect(runs?.runs).toBe(4);
+    expect(await remaining()).toBe(10_000 - (runs?.used ?? 0));
+  });
+
+  test("refuse a call larger than all of it with 400, and admit one that fills it", async () => {
+    await limitKey({ tokens: 2_000 });
+    const refused = await call({ max_completion_tokens: 3_000 }).catch((error) => error);
+    expect(refused).toBeInstanceOf(OpenAI.BadRequestError);
+    expect(refused).toMatchObject({ code: "invalid_request", param: "max_completion_tokens" });
+    expect(told(refused.headers)).toEqual({});
+    const counts =
+      /^400 This call counts (3,0\d\d) tokens \(input and max_completion_tokens\), more than the key's limit of 2,000 tokens per minute\. Lower max_completion_tokens or raise the limit\.$/;
+    const counted = Number(counts.exec(refused.message)?.[1]?.replace(",", ""));
+    expect(await remaining()).toBe(2_000);
+
+    await limitKey({ tokens: counted - 1 });
+    await expect(call({ max_completion_tokens: 3_000 })).rejects.toMatchObject({ status: 400 });
+    await limitKey({ tokens: counted });
+    await call({ max_completion_tokens: 3_000 });
+  });
+
+  test("refuse an input larger than all of it with the field to shorten", async () => {
+    await limitKey({ tokens: 10 });
+    await expect(call()).rejects.toMatchObject({ status: 400, param: "messages" });
+    await expect(tenant.client.responses.create({ model: "demo-chat", input: "hello there" })).rejects.toMatchObject({
+      status: 400,
+      param: "input",
+    });
+    await expect(
+      tenant.client.embeddings.create({ model: "demo-embedding", input: "hello there, long enough for this" }),
+    ).rejects.toMatchObject({ status: 400, param: "input" });
+  });
+
+  test("of the workspace appear in a refusal by the key's requests", async () => {
+    await limitKey({ requests: 1 });
+    await tenant.db.query("insert into ai.workspace_policies (workspace_id, tokens_per_minute) values ($1, 5000)", [
+      tenant.workspaceId,
+    ]);
+    await call();
+    const refused = await call().catch((error) => error);
+    expect(refused).toBeInstanceOf(OpenAI.RateLimitError);
+    expect(told(refused.headers)).toEqual({
+      "retry-after": expect.stringMatching(/^\d+$/),
+      "x-ratelimit-limit-requests": "1",
+      "x-ratelimit-remaining-requests": "0",
+      "x-ratelimit-reset-requests": seconds,
+      "x-ratelimit-limit-tokens": "5000",
+      "x-ratelimit-remaining-tokens": expect.stringMatching(/^4[49]\d\d$/),
+      "x-ratelimit-reset-tokens": seconds,
+    });
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { rateLimitHeaders, readRateLimits, runLimitHeaders } from "./rate-limits.ts";
+import { isNearTokenLimit, rateLimitHeaders, readRateLimits, runLimitHeaders } from "./rate-limits.ts";
 
 const minute = "2026-11-26T07:31:00+00:00";
 const at = "2026-11-26T07:31:16.123456+00:00";
@@ -103,4 +103,13 @@ describe("the headers of a run's answer", () => {
     const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 1 });
     expect(headers["x-ratelimit-remaining-requests"]).toBe("7");
   });
+});
+
+test.for([
+  { counts: [null, null, 10_000, 5_001, ...none], reserved_tokens: 100, near: true },
+  { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },
+  { counts: [null, null, 10_000, 5_000, null, null, 8_000, 5_000], reserved_tokens: 100, near: true },
+  { counts: [5, 5, null, null, ...none], reserved_tokens: null, near: false },
+])("fewer than 50 more calls fit: $near for $counts", ({ counts, reserved_tokens, near }) => {
+  expect(isNearTokenLimit({ limits: { minute, counts }, created_at: at, reserved_tokens })).toBe(near);
 });

@@ -51,17 +51,21 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
   return headers;
 }
 
+/** A run as it was admitted. */
+type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: number | null };
+
 const tokenPlaces: readonly number[] = [3, 7];
+/** More calls than settle in the time that a batch waits. */
+const callsNearLimit = 50;
 
 /**
  * Returns the rate limit headers of a run's answer. They count what the run reserved, or what it used once that is known,
  * as its settlement does.
  */
 export function runLimitHeaders(
-  run: { limits: ToldLimits; created_at: string; reserved_tokens?: number | null },
+  { limits, created_at, reserved_tokens }: LimitedRun,
   used?: TokenCounts,
 ): Record<string, string> {
-  const { limits, created_at, reserved_tokens } = run;
   if (!used || reserved_tokens == null) return rateLimitHeaders(readRateLimits(limits, created_at));
   const { input_tokens = 0, output_tokens = 0 } = used;
   const change = input_tokens + output_tokens - reserved_tokens;
@@ -69,4 +73,10 @@ export function runLimitHeaders(
     count !== null && tokenPlaces.includes(place) ? Math.max(count + change, 0) : count,
   );
   return rateLimitHeaders(readRateLimits({ ...limits, counts }, created_at));
+}
+
+/** Returns whether fewer than 50 more calls of a run's size fit its token limits, so that the next ones need what it returns. */
+export function isNearTokenLimit({ limits, created_at, reserved_tokens }: LimitedRun): boolean {
+  const { tokens } = readRateLimits(limits, created_at);
+  return tokens !== undefined && reserved_tokens != null && tokens.remaining < callsNearLimit * reserved_tokens;
 }

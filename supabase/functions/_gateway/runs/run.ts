@@ -1,6 +1,7 @@
 import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
+import { isNearTokenLimit } from "../admission/rate-limits.ts";
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
@@ -135,8 +136,7 @@ export function openRun(
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
-        // With a token limit, the client's next call needs what this one did not use.
-        () => settlements.add(outcome, { promptly: run.reserved_tokens != null }),
+        () => settlements.add(outcome, { promptly: isNearTokenLimit(run) }),
       );
       gateway.telemetry.run?.({
         ...about,

@@ -169,6 +169,8 @@ describe("a settled run", () => {
     const soFar = [{ created_at: run.created_at, id: run.run_id, input_tokens: 10, output_tokens: 5, cost_usd: "0" }];
     await db.query("select ai.heartbeat_runs($1)", [JSON.stringify(soFar)]);
     await abandon(db, run);
+    // Waits for sweeps of the stack's own server, during which this one would do nothing.
+    await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_runs', 0))");
     await db.query("select ai.sweep_runs()");
     expect(await counted(db, tenant)).toEqual({ key: 15, workspace: 15 });
     await settle(db, [outcome(run, { usage })]);

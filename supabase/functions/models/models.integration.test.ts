@@ -1,6 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createPricedModel } from "../../tests/priced-model.ts";
 import { createAiKey } from "../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;
@@ -22,6 +23,18 @@ describe("models", () => {
     });
     expect(await tenant.client.models.retrieve("demo-chat")).toEqual(model);
     expect(data[0]).toEqual(model);
+  });
+
+  test("without a price or a configured provider are not listed, and calls of them are 404", async () => {
+    const unpriced = await createPricedModel(tenant);
+    await tenant.db.query("delete from ai.model_prices where model_id = $1", [unpriced]);
+    const unreachable = await createPricedModel(tenant, { provider: "not_configured" });
+    const { data } = await tenant.client.models.list();
+    for (const model of [unpriced, unreachable]) {
+      expect(data.map(({ id }) => id)).not.toContain(model);
+      const call = tenant.client.chat.completions.create({ model, messages: [{ role: "user", content: "hello" }] });
+      await expect(call).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    }
   });
 
   test("that are unknown and that are not allowed are one answer", async () => {

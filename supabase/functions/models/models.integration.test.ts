@@ -28,7 +28,7 @@ describe("models", () => {
   test("without a price or a configured provider are not listed, and calls of them are 404", async () => {
     const unpriced = await createPricedModel(tenant);
     await tenant.db.query("delete from ai.model_prices where model_id = $1", [unpriced]);
-    const unreachable = await createPricedModel(tenant, { provider: "not_configured" });
+    const unreachable = await createPricedModel(tenant, { providers: ["not_configured"] });
     const { data } = await tenant.client.models.list();
     for (const model of [unpriced, unreachable]) {
       expect(data.map(({ id }) => id)).not.toContain(model);

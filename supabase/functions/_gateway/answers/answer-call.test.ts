@@ -8,7 +8,15 @@ import { settleFailure } from "./answer-call.ts";
 /** What a client is told of a failure, and how the run ended, where a call had left for a provider or not. */
 function failed(error: unknown, { dispatched, charged = false }: { dispatched: boolean; charged?: boolean }) {
   const ends: RunEnd[] = [];
-  const open = { dispatched, hasCharged: () => charged, end: (end: RunEnd) => ends.push(end), progress: {} };
+  const open = {
+    dispatched,
+    hasCharged: () => charged,
+    end(end: RunEnd) {
+      ends.push(end);
+      return { usage: {} };
+    },
+    progress: {},
+  };
   const request = { signal: new AbortController().signal };
   const told = settleFailure(error, { open, request } as unknown as AdmittedCall);
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };

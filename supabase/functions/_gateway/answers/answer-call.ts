@@ -182,16 +182,17 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
     return new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;
-  const told = failure ? failure.toGatewayError() : toGatewayError(error);
-  const known = told.status === 429 ? told.withHeaders(call.headers) : told;
+  const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
   // A provider that is paid for all of it was read to the end, though nobody hears it.
   const heard = call.request.signal.aborted
     ? ({ status: "cancelled", httpStatus: 499 } as const)
     : ({ status: "failed", httpStatus: known.status, errorCode: known.code } as const);
-  open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
+  const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
+  // A limit of the provider's says nothing about ours, and a refusal of ours has its headers already.
+  const told = failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
   // Stock clients would make the calls again that are charged already.
-  return mayHaveCharged || open.hasCharged() ? known.unrepeatable() : known;
+  return mayHaveCharged || open.hasCharged() ? told.unrepeatable() : told;
 }
 
 /** What is no refusal is a defect of ours. */

@@ -60,7 +60,7 @@ function State({ row: { model, route } }: { row: Row }) {
 }
 
 function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now: string }) {
-  if (!failure) return <span className="text-muted">none in 7 days</span>;
+  if (!failure) return <span className="text-muted">None</span>;
   return (
     <>
       <span>{attemptResult(failure)}</span>

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { createAiKey } from "#shared/ai-key.ts";
 import { loadRuns } from "../load/load-runs.ts";
 import { createLoadTenant } from "../load/load-tenant.ts";
+import { addAttemptedRuns } from "./attempted-runs.ts";
 import type { Account } from "./world.ts";
 
 interface People {
@@ -53,6 +54,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     colleagueId: colleague.id,
     invoiceId: rows[0]?.id ?? "",
     runId: await idOfNewestRun(client, workspaceId),
+    ...(await addAttemptedRuns(client, { workspaceId, keyId })),
     saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
   };
 }

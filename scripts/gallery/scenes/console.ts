@@ -129,6 +129,11 @@ export const consoleStates = statesOf("Console", [
       await page.getByRole("heading", { level: 1, name: "Add a price" }).waitFor();
     },
   ],
+  ["Providers", "admin.providers", "admin", "/admin/providers"],
+  ["Providers, runs found", "admin.providers", "admin", "/admin/providers?q=req-9b41"],
+  ["Providers, no run found", "admin.providers", "admin", "/admin/providers?q=req-unknown"],
+  ["A run of any workspace", "admin.run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],
+  ["A run that no provider answered", "admin.run", "admin", ({ world }) => `/admin/runs/${world.failedRunId}`],
   ["Audit log", "admin.audit", "admin", "/admin/audit"],
   ["Audit log, filtered to none", "admin.audit", "admin", "/admin/audit?target=nobody@nowhere.example"],
 ]);

@@ -46,6 +46,12 @@ export const studioStates = statesOf("AI studio", [
   ["Runs, filtered to none", "studio.runs", "user", busy("/runs", "?requestId=nothing-like-it&status=failed")],
   ["Runs, none yet", "studio.runs", "guest", empty("/runs")],
   ["A run", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.runId}`],
+  [
+    "A run, second provider answered",
+    "studio.run",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.retriedRunId}`,
+  ],
   ["A run, words kept", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`],
   [
     "A run, words shown",

@@ -1,0 +1,160 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
+import { join } from "../../supabase/tests/database.ts";
+
+const model = `test/providers-${randomUUID().slice(0, 8)}`;
+const requestId = `providers-${randomUUID()}`;
+let tenant: GatewayTenant;
+let admin: ConsoleAdmin;
+let owner: Person;
+let runId: string;
+
+const attempts = [
+  {
+    route: 1,
+    provider: "openai",
+    model: "gpt-upstream",
+    status: 401,
+    failure: "unauthorized",
+    upstream_request_id: "req_rejected",
+    latency_ms: 81,
+  },
+  { route: 2, provider: "demo", model: "x", status: 200, upstream_request_id: "req_answered", latency_ms: 640 },
+];
+const routes = attempts.map(({ route, provider, model: providerModel }) => ({
+  position: route,
+  provider,
+  model: providerModel,
+  prices: [{ min_input_tokens: 0, input: "2.500000", output: "8.000000" }],
+}));
+
+beforeAll(async () => {
+  [tenant, admin, owner] = await Promise.all([createGatewayTenant(), createConsoleAdmin(), createPerson()]);
+  await join(tenant.db, { workspaceId: tenant.workspaceId, userId: owner.id, role: "owner" });
+  await query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Two routes', 'test')", [
+    model,
+  ]);
+  await query(
+    `insert into ai.model_routes (model_id, position, provider_id, provider_model)
+     values ($1, 1, 'openai', 'gpt-upstream'), ($1, 2, 'demo', 'x')`,
+    [model],
+  );
+  const [run] = await query<{ id: string }>(
+    `insert into ai.runs (
+       id, workspace_id, key_id, credential_source, execution_mode, feature, request_id, model_id, routes, markup, reserved_usd,
+       reserved_credits, exempt
+     )
+     select ai.run_id(now()), k.workspace_id, k.id, 'key', 'background', 'chat', $2, $3, $4, 1, 0, 0, true
+     from ai.keys k where k.workspace_id = $1 limit 1
+     returning id`,
+    [tenant.workspaceId, requestId, model, JSON.stringify(routes)],
+  );
+  runId = run?.id ?? "";
+  await query(
+    `select ai.settle_runs(jsonb_build_array(jsonb_build_object('created_at', created_at, 'id', id) || $2::jsonb))
+     from ai.runs where id = $1`,
+    [
+      runId,
+      JSON.stringify({
+        status: "succeeded",
+        http_status: 200,
+        usage_source: "provider",
+        route: 2,
+        input_tokens: 13,
+        output_tokens: 7,
+        cost_usd: "0.0000885",
+        credits: "0.885",
+        served_tier: "priority",
+        latency_ms: 721,
+        steps: [],
+        attempts,
+      }),
+    ],
+  );
+});
+afterAll(async () => {
+  await query("delete from ai.models where id = $1", [model]);
+  await Promise.all([admin, owner].map(deletePerson));
+  await tenant.close();
+});
+
+const showCost = (visible: boolean) =>
+  query(
+    `insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)
+     on conflict (workspace_id) do update set provider_cost_visible = $2`,
+    [tenant.workspaceId, visible],
+  );
+const facts = [
+  "1. openai",
+  "401 – key rejected",
+  "req_rejected",
+  "2. demo",
+  "200 – answered",
+  "req_answered",
+  "priority",
+  "$2.50 / $8.00 per million input/output tokens",
+];
+
+test("a member reads a run's provider requests where the workspace shows provider cost", async () => {
+  const browser = await enter(owner);
+  const page = `/workspaces/${tenant.workspaceId}/ai/runs/${runId}`;
+  await showCost(true);
+  const shown = (await browser.get(page)).words;
+  for (const fact of facts) expect(shown).toContain(fact);
+  const api = JSON.parse((await browser.get(`/api/v1${page}`)).text);
+  expect(api).toMatchObject({
+    servedTier: "priority",
+    unitPrices: [{ minInputTokens: 0, inputUsd: 2.5, outputUsd: 8 }],
+    attempts: [
+      { route: 1, status: 401, failure: "unauthorized", upstreamRequestId: "req_rejected", mayHaveCharged: false },
+      { route: 2, status: 200, failure: null, upstreamRequestId: "req_answered" },
+    ],
+  });
+  await showCost(false);
+  const hidden = await browser.get(page);
+  for (const fact of facts) expect(hidden.text).not.toContain(fact);
+  expect(hidden.text).not.toMatch(/openai|gpt-upstream/);
+  expect(hidden.words).toContain(api.keyName);
+  expect(JSON.parse((await browser.get(`/api/v1${page}`)).text)).toMatchObject({
+    keyName: api.keyName,
+    servedTier: null,
+    unitPrices: null,
+    attempts: null,
+  });
+});
+
+test("an admin reads all of it whatever the workspace hides, and nobody else does", async () => {
+  await showCost(false);
+  const page = `/admin/runs/${runId}`;
+  const { words } = await admin.browser.get(page);
+  for (const fact of [...facts, tenant.workspaceId, requestId, "$0.0000885"]) expect(words).toContain(fact);
+  const stranger = await enter(owner);
+  expect((await stranger.get(page)).status).toBe(403);
+  expect((await stranger.get("/admin/providers")).status).toBe(403);
+  for (const unknown of [randomUUID(), "no-id"]) {
+    expect((await admin.browser.get(`/admin/runs/${unknown}`)).status).toBe(404);
+  }
+});
+
+test("an admin finds a run by its id and its request id", async () => {
+  for (const term of [runId, requestId]) {
+    const { location } = await admin.browser.get(`/admin/providers?${new URLSearchParams({ q: term })}`);
+    expect(location).toBe(`/admin/runs/${runId}`);
+  }
+  expect((await admin.browser.get("/admin/providers?q=nothing")).words).toContain("No run matches.");
+});
+
+test("the console shows which route failed, how and when, and what callers of a model without a price get", async () => {
+  const { words, text } = await admin.browser.get("/admin/providers");
+  expect(words).toContain("1. openai, gpt-upstream");
+  expect(words).toMatch(/401 – key rejected.*UTC.*Request id req_rejected/s);
+  expect(text).toContain(`/admin/runs/${runId}`);
+  expect(words).toContain("No price: callers get 404");
+  const { words: models } = await admin.browser.get(`/admin/models?q=${model.slice(5)}`);
+  expect(models).toContain("No price: callers get 404");
+  await query("update ai.model_routes set enabled = false where model_id = $1", [model]);
+  expect((await admin.browser.get(`/admin/models?q=${model.slice(5)}`)).words).toContain("No route: callers get 404");
+});

@@ -1,0 +1,107 @@
+import type pg from "pg";
+import type { Attempt } from "#shared/attempt.ts";
+
+const rejected: Attempt = {
+  route: 1,
+  provider: "demo",
+  model: "demo-chat",
+  status: 401,
+  failure: "unauthorized",
+  upstream_request_id: "req_0c8f2e1b7d5a4c3f9e6b",
+  latency_ms: 81,
+};
+const answered: Attempt = {
+  route: 2,
+  provider: "azure-sweden-central",
+  model: "gpt-4.1-mini-2025-04-14",
+  status: 200,
+  upstream_request_id: "3f1c6a52-8d0e-4b7c-9a11-5e2f7d90c4ab",
+  latency_ms: 640,
+};
+const timedOut: Attempt = { ...answered, failure: "timeout", may_have_charged: true, latency_ms: 30_000 };
+delete timedOut.status;
+delete timedOut.upstream_request_id;
+const skipped: Attempt = { route: 1, provider: "demo", model: "demo-chat", failure: "skipped", latency_ms: 0 };
+
+/**
+ * Adds a run whose first route rejected the key, a run that no route answered, and models without a route or a price.
+ * @returns the ids of the runs
+ */
+export async function addAttemptedRuns(
+  client: pg.Client,
+  { workspaceId, keyId }: { workspaceId: string; keyId: string },
+): Promise<{ retriedRunId: string; failedRunId: string }> {
+  await client.query(
+    `insert into ai.models (id, kind, display_name, owned_by)
+     values ('gallery-no-route', 'chat', 'No route yet', 'gallery'), ('gallery-no-price', 'chat', 'No price yet', 'gallery')
+     on conflict do nothing`,
+  );
+  await client.query(
+    `insert into ai.model_routes (model_id, position, provider_id, provider_model)
+     values ('gallery-no-price', 1, 'openai', 'gpt-next') on conflict do nothing`,
+  );
+  const retriedRunId = await settledRun(client, {
+    workspaceId,
+    keyId,
+    outcome: {
+      status: "succeeded",
+      http_status: 200,
+      usage_source: "provider",
+      route: 2,
+      input_tokens: 1_250,
+      output_tokens: 340,
+      cost_usd: "0.005845",
+      credits: "58.45",
+      served_tier: "default",
+      first_byte_ms: 402,
+      latency_ms: 721,
+      steps: [
+        { step: 1, type: "retry", name: "demo-chat", status: "failed", latency_ms: 81 },
+        { step: 2, type: "model", name: "demo-chat", status: "succeeded", latency_ms: 640 },
+      ],
+      attempts: [rejected, answered],
+    },
+  });
+  const failedRunId = await settledRun(client, {
+    workspaceId,
+    keyId,
+    outcome: {
+      status: "failed",
+      http_status: 504,
+      error_code: "provider_timeout",
+      usage_source: "unavailable",
+      latency_ms: 30_004,
+      steps: [{ step: 1, type: "model", name: "demo-chat", status: "failed", latency_ms: 30_000 }],
+      attempts: [skipped, timedOut],
+    },
+  });
+  return { retriedRunId, failedRunId };
+}
+
+async function settledRun(
+  client: pg.Client,
+  { workspaceId, keyId, outcome }: { workspaceId: string; keyId: string; outcome: object },
+): Promise<string> {
+  const routes = [skipped, answered].map(({ route, provider, model }) => ({
+    position: route,
+    provider,
+    model,
+    prices: [{ min_input_tokens: 0, input: "2.500000", output: "8.000000" }],
+  }));
+  const { rows } = await client.query<{ id: string }>(
+    `insert into ai.runs (
+       id, workspace_id, key_id, credential_source, execution_mode, model_id, feature, request_id, routes, markup, exempt,
+       reserved_usd, reserved_credits
+     ) values (
+       ai.run_id(now()), $1, $2, 'key', 'background', 'demo-chat', 'reports.summary', 'req-9b41', $3, 1, true, 0, 0
+     ) returning id`,
+    [workspaceId, keyId, JSON.stringify(routes)],
+  );
+  const id = rows[0]?.id ?? "";
+  await client.query(
+    `select ai.settle_runs(jsonb_build_array(jsonb_build_object('created_at', created_at, 'id', id) || $2::jsonb))
+     from ai.runs where id = $1`,
+    [id, JSON.stringify(outcome)],
+  );
+  return id;
+}

@@ -150,7 +150,7 @@ test("an admin finds a run by its id and its request id", async () => {
 test("the console shows which route failed, how and when, and what callers of a model without a price get", async () => {
   const { words, text } = await admin.browser.get("/admin/providers");
   expect(words).toContain("1. openai, gpt-upstream");
-  expect(words).toMatch(/401 – key rejected.*UTC.*Request id req_rejected/s);
+  expect(words).toMatch(/401 – key rejected.*UTC.*Upstream request id req_rejected/s);
   expect(text).toContain(`/admin/runs/${runId}`);
   expect(words).toContain("No price: callers get 404");
   const { words: models } = await admin.browser.get(`/admin/models?q=${model.slice(5)}`);

@@ -29,7 +29,7 @@ export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
           label: "Status",
           small: "aside",
           cell: ({ status, errorCode }) => (
-            <span className={`inline-block first-letter:uppercase ${status === "failed" ? "text-bad" : ""}`}>
+            <span className={`block first-letter:uppercase ${status === "failed" ? "text-bad" : ""}`}>
               {errorCode ? `${status} (${errorCode})` : status}
             </span>
           ),

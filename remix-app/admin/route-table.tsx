@@ -36,7 +36,7 @@ export function RouteTable({ models, now }: { models: readonly RoutedModel[]; no
             </>
           ),
         },
-        { label: "State", cell: (row) => <State row={row} /> },
+        { label: "State", small: "aside", cell: (row) => <State row={row} /> },
         {
           label: "Failed in the last hour",
           numeric: true,
@@ -71,7 +71,7 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
         </a>
       </span>
       {failure.upstreamRequestId ? (
-        <span className="block break-all text-muted text-small">Request id {failure.upstreamRequestId}</span>
+        <span className="block break-all text-muted text-small">Upstream request id {failure.upstreamRequestId}</span>
       ) : null}
     </>
   );

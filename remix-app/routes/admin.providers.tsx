@@ -1,7 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { FoundRuns } from "../admin/found-runs.tsx";
-import { listProviderRoutes } from "../admin/providers.ts";
+import { listProviderRoutes, type RoutedModel } from "../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { RouteTable } from "../admin/route-table.tsx";
 import { findRuns } from "../admin/runs.ts";
@@ -10,6 +10,7 @@ import { searchTerm } from "../admin/search-term.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
+import { Notice } from "../ui/notice.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -25,8 +26,17 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { user: { email, displayName }, term, runs, models, now: new Date().toISOString() };
 }
 
+/** "Demo chat (3)": models with failed requests in the last hour. */
+function failuresByModel(models: readonly RoutedModel[]): string[] {
+  return models.flatMap(({ displayName, routes }) => {
+    const failed = routes.reduce((sum, { failedLastHour }) => sum + failedLastHour, 0);
+    return failed > 0 ? [`${displayName} (${failed})`] : [];
+  });
+}
+
 export default function ConsoleProvidersPage() {
   const { user, term, runs, models, now } = useLoaderData<typeof loader>();
+  const failing = failuresByModel(models);
   return (
     <ConsolePage user={user} title="Providers" lead="Where models are served, and what failed lately.">
       <SearchCard title="Find a run" label="Run id or request id" term={term} />
@@ -35,12 +45,17 @@ export default function ConsoleProvidersPage() {
           <FoundRuns runs={runs} />
         </Card>
       ) : (
-        <Card
-          title="Routes"
-          lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
-        >
-          <RouteTable models={models} now={now} />
-        </Card>
+        <>
+          {failing.length > 0 ? (
+            <Notice tone="warn">Failed requests in the last hour: {failing.join(", ")}.</Notice>
+          ) : null}
+          <Card
+            title="Routes"
+            lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
+          >
+            <RouteTable models={models} now={now} />
+          </Card>
+        </>
       )}
     </ConsolePage>
   );

@@ -24,7 +24,7 @@ export default function ConsoleRunPage() {
   const more: [string, string][] = [
     ["Workspace", workspace.name ?? "Deleted"],
     ["Workspace id", workspace.id],
-    ["Begun", `${createdAt.slice(0, 19).replace("T", " ")} UTC`],
+    ["Started", `${createdAt.slice(0, 19).replace("T", " ")} UTC`],
   ];
   const account = [billing.name, billing.account].filter(Boolean).join(", ");
   if (account) more.push(["Billed by", account]);

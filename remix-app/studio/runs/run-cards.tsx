@@ -29,28 +29,24 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
         columns={[
           {
             label: "Provider",
-            cell: ({ number, provider, model, upstreamRequestId }) => (
+            cell: ({ number, provider, model }) => (
               <>
                 <span className="block font-medium">
                   {number}. {provider}
                 </span>
                 <span className="block break-all text-muted text-small">{model}</span>
-                {upstreamRequestId ? (
-                  <span className="block break-all text-muted text-small sm:hidden">
-                    Request id {upstreamRequestId}
-                  </span>
-                ) : null}
               </>
             ),
           },
           { label: "Result", small: "aside", cell: (attempt) => <Result attempt={attempt} /> },
-          { label: "Time", numeric: true, cell: ({ latencyMs }) => formatMs(latencyMs) },
+          {
+            label: "Time",
+            numeric: true,
+            cell: ({ failure, latencyMs }) => (failure === "skipped" ? "–" : formatMs(latencyMs)),
+          },
           {
             label: "Upstream request id",
-            small: "hidden",
-            cell: ({ upstreamRequestId }) => (
-              <span className="break-all text-small">{upstreamRequestId ?? <span className="text-muted">–</span>}</span>
-            ),
+            cell: ({ upstreamRequestId }) => <span className="break-all text-small">{upstreamRequestId ?? "–"}</span>,
           },
         ]}
       />

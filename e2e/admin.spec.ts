@@ -84,6 +84,7 @@ test("every page of the console is well made", async ({ page, context, member })
     "/admin/apps/partner/edit",
     `/admin/workspaces?q=${stack.workspaceId}`,
     "/admin/models",
+    "/admin/providers",
     "/admin/audit?action=model.",
   ]) {
     await page.goto(path);

@@ -49,7 +49,7 @@ export function runFacts({ run, provider, unitPrices }: RunDetail): [string, str
 }
 
 /** "$2.50 / $8.00 per million input/output tokens", and from which input on it is otherwise. */
-export function unitPriceWords(prices: readonly RunUnitPrice[]): string {
+function unitPriceWords(prices: readonly RunUnitPrice[]): string {
   const words = prices.map(({ minInputTokens, inputUsd, outputUsd }) => {
     const pair = `${exactUsd(inputUsd)} / ${exactUsd(outputUsd)}`;
     return minInputTokens > 0 ? `${pair} from ${formatCount(minInputTokens)} input tokens` : pair;

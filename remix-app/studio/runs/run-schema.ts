@@ -58,8 +58,6 @@ export const runStep = z.object({
   latencyMs: count,
 });
 
-export type RunStep = z.infer<typeof runStep>;
-
 /** A request to a provider. A failure of `skipped` was not sent: the route was cooling down after failures. */
 export const runAttempt = z.object({
   /** The position of the route among the model's routes. */

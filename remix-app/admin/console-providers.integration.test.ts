@@ -126,7 +126,7 @@ test("a member reads a run's provider requests where the workspace shows provide
   });
 });
 
-test("an admin reads all of it whatever the workspace hides, and nobody else does", async () => {
+test("an admin reads a run with the facts that its workspace hides from members, and a member gets 403", async () => {
   await showCost(false);
   const page = `/admin/runs/${runId}`;
   const { words } = await admin.browser.get(page);

@@ -35,8 +35,8 @@ export function findRuns(context: AppLoadContext, term: string): Promise<FoundRu
 }
 
 /**
- * Reads a run of any workspace, whatever the workspace hides from its members.
- * @throws Response 404 where there is no such run, 503 UNAVAILABLE where it could not be asked
+ * Reads a run of any workspace, with the facts that the workspace hides from its members.
+ * @throws Response 404 where the run does not exist, 503 UNAVAILABLE where it could not be asked
  */
 export async function requireRun(context: AppLoadContext, runId: string | undefined): Promise<ConsoleRun> {
   const id = z.uuid().safeParse(runId);
@@ -44,5 +44,5 @@ export async function requireRun(context: AppLoadContext, runId: string | undefi
     ? await readConsole(context, { name: "read_run", args: { run_id: id.data }, schema: consoleRun })
     : null;
   if (run) return run;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such run." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This run does not exist." });
 }

@@ -21,6 +21,3 @@ create index failed_attempts_route_idx on ai.failed_attempts (model_id, provider
 alter table ai.failed_attempts enable row level security;
 select private.protect_table('ai.failed_attempts');
 revoke insert, update, delete on ai.failed_attempts from service_role;
-
-comment on column ai.runs.marks is
-  'What an operator should look at: above_context_window, above_output_limit, implausible, unpriced_tier, uncounted_attempt.';

@@ -15,7 +15,6 @@ const notes = {
   above_output_limit: "The answer is longer than the output limit of the request.",
   implausible: "The provider reported more than any call can use.",
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
-  uncounted_attempt: "A failed request may have been charged by its provider. Its usage is not counted.",
 } as const satisfies Record<RunSummary["marks"][number], string>;
 
 /** The facts of a run with their labels; those that are unknown or hidden are left out. */
@@ -49,7 +48,7 @@ export function runFacts({ run, provider, unitPrices }: RunDetail): [string, str
 }
 
 /** "$2.50 / $8.00 per million input/output tokens", and from which input on it is otherwise. */
-function unitPriceWords(prices: readonly RunUnitPrice[]): string {
+export function unitPriceWords(prices: readonly RunUnitPrice[]): string {
   const words = prices.map(({ minInputTokens, inputUsd, outputUsd }) => {
     const pair = `${exactUsd(inputUsd)} / ${exactUsd(outputUsd)}`;
     return minInputTokens > 0 ? `${pair} from ${formatCount(minInputTokens)} input tokens` : pair;

@@ -37,9 +37,7 @@ export const runSummary = z.object({
   /** Requests that the provider charges a fee for, such as web searches. */
   feeRequests: count,
   servedTier: z.string().nullable(),
-  marks: z.array(
-    z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier", "uncounted_attempt"]),
-  ),
+  marks: z.array(z.enum(["above_context_window", "above_output_limit", "implausible", "unpriced_tier"])),
   billedCredits: amount,
   unmeteredCredits: amount,
   costUsd: amount.nullable(),

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { add, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
-import { isTierPriced, type Tariff, type TokenCounts, usageCostUsd, usdToCredits } from "./money.ts";
+import { isTierPriced, type Tariff, type TokenCounts, unitPrices, usageCostUsd, usdToCredits } from "./money.ts";
 import vectors from "./money-vectors.json" with { type: "json" };
 
 describe("rounding", () => {
@@ -149,5 +149,29 @@ describe("decimals", () => {
 
   test.for(["", "1.", ".5", "1e3", "0x1", "NaN", " 1", "--1"])("%j is none", (text) => {
     expect(() => parseDecimal(text)).toThrow(RangeError);
+  });
+});
+
+describe("unit prices", () => {
+  const tariff: Tariff = {
+    prices: [
+      { min_input_tokens: 200_000, input: "5.000000", output: "16.000000" },
+      { min_input_tokens: 0, input: "2.500000", output: "8.000000" },
+      { service_tier: "flex", min_input_tokens: 0, input: "1.250000", output: "4.000000" },
+    ],
+    tier_multipliers: { priority: 1.75, flex: 9 },
+  };
+  test.for<[number, string | undefined, string, string]>([
+    [199_999, undefined, "2.5", "8"],
+    [200_000, undefined, "5", "16"],
+    [200_000, "flex", "1.25", "4"],
+    [0, "priority", "4.375", "14"],
+    [0, "constructor", "2.5", "8"],
+  ])("of %d input tokens at tier %s are %s and %s", ([inputTokens, servedTier, input, output]) => {
+    expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
+  });
+
+  test("are undefined without a price of the default tier", () => {
+    expect(unitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();
   });
 });

@@ -13,7 +13,7 @@ as $$
     'ownedBy', m.owned_by,
     'enabled', m.enabled,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
-    -- As calls are priced, whichever providers are connected.
+    -- By the rule of calls, as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
     -- As calls go: open routes first, in their order.
     'providers', (

@@ -50,5 +50,5 @@ as $$
   where r.id is not null
 $$;
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace and who bills it, whatever the workspace''s policy hides from its members; '
-  'null where there is none.';
+  'Returns ai.run_detail of any run with its workspace and who bills it, with the facts that the workspace hides from its '
+  'members; null where the run does not exist.';

@@ -41,16 +41,12 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
   return total;
 }
 
-/**
- * Returns the service tier of a run's last call that states one, and the marks that an operator should look at.
- * @param ofRun marks of the run as a whole
- */
+/** Returns the service tier of a run's last call that states one, and the marks that an operator should look at. */
 export function factsOf(
   run: Pick<Run, "routes">,
   calls: readonly CallUse[],
-  ofRun: readonly UsageMark[] = [],
 ): { served_tier?: string; marks?: UsageMark[] } {
-  const marks = new Set([...calls.flatMap((call) => call.marks ?? []), ...ofRun]);
+  const marks = new Set(calls.flatMap((call) => call.marks ?? []));
   for (const call of calls) {
     const route = routeOf(run, call);
     const isStated = route.trusts_stated_cost && call.statedCostUsd !== undefined;

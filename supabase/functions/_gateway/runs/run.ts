@@ -109,8 +109,7 @@ export function openRun(
       release();
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
-      const uncounted = hasUncountedAttempt(attempts);
-      const source = usageSource(calls, { ...end, uncounted });
+      const source = usageSource(calls, { ...end, attempts });
       const cost = runCost(run, calls);
       const outcome: Outcome = {
         created_at: run.created_at,
@@ -123,7 +122,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls, uncounted ? ["uncounted_attempt"] : []),
+        ...factsOf(run, calls),
         ...billing(calls.at(-1)),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
@@ -185,13 +184,13 @@ function hasUncountedAttempt(attempts: readonly Attempt[]): boolean {
 /** What a run's counts are called. */
 function usageSource(
   calls: readonly CallUse[],
-  { status, use, uncounted }: Pick<RunEnd, "status" | "use"> & { uncounted: boolean },
+  { status, use, attempts }: Pick<RunEnd, "status" | "use"> & { attempts: readonly Attempt[] },
 ): UsageSource {
   if (calls.length === 0) return "unavailable";
   if (calls.some(({ basis }) => basis !== "final")) {
     return status === "succeeded" ? "provider_partial" : "estimated_partial";
   }
-  return use && !uncounted ? "provider" : "provider_partial";
+  return use && !hasUncountedAttempt(attempts) ? "provider" : "provider_partial";
 }
 
 /** Returns native response metadata, with the amounts that settlement books. */

@@ -3,7 +3,7 @@ import { createExporter, type ExporterSettings } from "./exporter.ts";
 import { needsAttention, requestLine, runLine } from "./log.ts";
 import { spansOf } from "./spans.ts";
 
-/** What the environment says of telemetry. */
+/** The telemetry settings of the environment. */
 export type TelemetrySettings = { log: boolean; traces?: ExporterSettings };
 
 /** Writes a line for each run that needs attention, and the lines and spans that the environment asks for. */

@@ -12,9 +12,7 @@ export type UsageMark =
   /** The answer is longer than the output limit of the call. */
   | "above_output_limit"
   /** The answer was served at a tier that has no price, so the default prices are charged. */
-  | "unpriced_tier"
-  /** An attempt that may have been charged was followed by another route, so its usage is not counted. */
-  | "uncounted_attempt";
+  | "unpriced_tier";
 
 /** What a provider states about a call in addition to its counts, and what is wrong with it. */
 export type UsageFacts = {

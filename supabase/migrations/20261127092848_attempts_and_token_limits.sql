@@ -15,7 +15,7 @@ as $$
     'ownedBy', m.owned_by,
     'enabled', m.enabled,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
-    -- As calls are priced, whichever providers are connected.
+    -- By the rule of calls, as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
     -- As calls go: open routes first, in their order.
     'providers', (
@@ -1067,8 +1067,8 @@ comment on function private.list_provider_routes() is
   'Returns each enabled model with its routes in order: whether they have a current price, and what failed in the last seven days.';
 
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace and who bills it, whatever the workspace''s policy hides from its members; '
-  'null where there is none.';
+  'Returns ai.run_detail of any run with its workspace and who bills it, with the facts that the workspace hides from its '
+  'members; null where the run does not exist.';
 
 grant execute on function ai.find_run(uuid) to service_role;
 

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv as parseEnvFile } from "node:util";
 import { z } from "zod";
+import { demoProviders } from "../local-stack/description.ts";
 
 /** What is examined: settings as text, and where they come from. */
 export interface Configuration {
@@ -14,6 +15,9 @@ const runningStack = z.object({
   base: z.url(),
   ai: z.url(),
   supabase: z.object({ url: z.url(), publishableKey: z.string(), secretKey: z.string(), dbUrl: z.string() }),
+  /** Empty where the stack is not the embedded one. */
+  provider: z.string(),
+  providerKey: z.string(),
 });
 
 /**
@@ -39,7 +43,9 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
         "or start the local stack (npm start).",
     );
   }
-  const { base, ai, supabase } = runningStack.parse(JSON.parse(readFileSync(stackFile, "utf8")));
+  const { base, ai, supabase, ...demo } = runningStack.parse(JSON.parse(readFileSync(stackFile, "utf8")));
+  // The stack gives its functions the providers of its own environment too.
+  const own = Object.entries(settings).filter(([name]) => name.startsWith("AI_PROVIDER_"));
   return {
     source: stackFile,
     local: true,
@@ -51,6 +57,8 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
       SUPABASE_SECRET_KEY: supabase.secretKey,
       SUPABASE_DB_URL: supabase.dbUrl,
+      ...Object.fromEntries(own),
+      ...(demo.provider ? demoProviders(demo) : {}),
     },
   };
 }

@@ -1,26 +1,37 @@
+import { isLoopback } from "#shared/loopback.ts";
 import type { Env } from "../../remix-app/env.server.ts";
+import { type Provider, readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import type { Configuration } from "./configuration.ts";
 import { type Finding, fail, unseen } from "./finding.ts";
 import { checkMail } from "./mail-check.ts";
 import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway, checkKeys } from "./project-checks.ts";
+import { checkProviders } from "./provider-checks.ts";
+import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 /**
- * Looks at a configuration and at the project that it names, and changes nothing. What needs the project is left out
- * where it does not answer.
+ * Looks at a configuration, at the project that it names and at its model providers, and changes nothing. What needs the
+ * project is left out where it does not answer.
  */
 export async function examine({ settings, local }: Configuration): Promise<Finding[]> {
   const { env, findings } = checkBoot(settings);
   // A local stack's secrets are its own, and are not in what it tells of itself.
   if (!local) findings.push(...checkSecrets(settings), ...checkFunctions(settings));
-  if (!env) return [...findings, unseen("project", "not asked: first mend what keeps the web server from starting")];
+  const { providers, faults } = findProviders(settings);
+  findings.push(...faults);
+  if (!env) {
+    findings.push(unseen("project", "not asked: first mend what keeps the web server from starting"));
+    return [...findings, ...(await checkModels(providers, undefined))];
+  }
   findings.push(...(local ? [] : [...checkAddresses(env), ...checkFeatures(env)]));
   const keys = await checkKeys(env);
   findings.push(...keys);
   if (env.SMTP_URL) findings.push(...(await checkMail(env.SMTP_URL)));
-  if (keys.some(({ level }) => level === "fail")) return findings;
-  for (const check of projectChecks(env, settings.SUPABASE_DB_URL)) findings.push(...(await check().catch(asFinding)));
-  return findings;
+  const isOpen = keys.every(({ level }) => level !== "fail");
+  if (isOpen)
+    for (const check of projectChecks(env, settings.SUPABASE_DB_URL))
+      findings.push(...(await check().catch(asFinding)));
+  return [...findings, ...(await checkModels(providers, isOpen ? env : undefined))];
 }
 
 const projectChecks = (env: Env, dbUrl: string | undefined) => [
@@ -31,6 +42,43 @@ const projectChecks = (env: Env, dbUrl: string | undefined) => [
   () => checkGateway(env),
 ];
 
-const asFinding = (error: unknown): Finding[] => [
-  fail("project", error instanceof Error ? error.message : String(error)),
-];
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const asFinding = (error: unknown): Finding[] => [fail("project", messageOf(error))];
+
+type Providers = ReadonlyMap<string, Provider> | undefined;
+
+/** The providers that the functions would have; undefined where their settings are not among these, or are wrong. */
+function findProviders(settings: Configuration["settings"]): { providers: Providers; faults: Finding[] } {
+  if (!Object.entries(settings).some(([name, value]) => value && name.startsWith("AI_PROVIDER_"))) {
+    const advice = "name their file too, as in npm run doctor -- --env .env --env supabase/functions/.env";
+    return {
+      providers: undefined,
+      faults: [unseen("AI providers", `not asked: the functions' AI_PROVIDER_ settings are not here; ${advice}`)],
+    };
+  }
+  const { SUPABASE_URL: url = "" } = settings;
+  try {
+    const local = URL.canParse(url) && isLoopback(new URL(url).hostname);
+    return { providers: readProviders(settings, { local }), faults: [] };
+  } catch (error) {
+    // checkFunctions names it where the functions' other settings are there too.
+    const faults = settings.GATEWAY_DB_URL ? [] : [fail("functions", messageOf(error))];
+    return {
+      providers: undefined,
+      faults: [...faults, unseen("AI providers", "not asked: first correct their settings")],
+    };
+  }
+}
+
+/** @param env of a project that takes its keys; undefined where there is none */
+async function checkModels(providers: Providers, env: Env | undefined): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  let models: RoutedModel[] | undefined;
+  try {
+    models = env && (await readModels(env));
+  } catch (error) {
+    findings.push(fail("models", messageOf(error)));
+  }
+  if (providers) findings.push(...(await checkProviders(providers, models && groupByProvider(models, providers))));
+  return [...findings, ...(models ? checkRoutes(models, providers) : [])];
+}

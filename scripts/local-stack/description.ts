@@ -27,6 +27,18 @@ export type StackDescription = {
   services: { name: string; pid: number; port: number }[];
 };
 
+/** The functions' settings for the local model provider. */
+export function demoProviders({ provider, providerKey }: Pick<StackDescription, "provider" | "providerKey">) {
+  return {
+    AI_PROVIDER_DEMO_KIND: "openai",
+    AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
+    AI_PROVIDER_DEMO_API_KEY: providerKey,
+    AI_PROVIDER_DEMO_SPEECH_KIND: "gemini",
+    AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${provider}/v1beta`,
+    AI_PROVIDER_DEMO_SPEECH_API_KEY: providerKey,
+  };
+}
+
 const fileIn = (dataDir: string) => path.join(dataDir, "stack.json");
 
 /** Writes `stack.json`, mode 0600, in one step. */

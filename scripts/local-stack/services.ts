@@ -3,6 +3,7 @@ import { type Addresses, databaseUrl, host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { withDatabase } from "./database.ts";
 import { demoApp } from "./demo-apps.ts";
+import { demoProviders } from "./description.ts";
 import { type Environment, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { HeldPorts, Ports } from "./ports.ts";
@@ -196,12 +197,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         SUPABASE_ANON_KEY: secrets.publishableKey,
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
         GATEWAY_DB_URL: database("gateway"),
-        AI_PROVIDER_DEMO_KIND: "openai",
-        AI_PROVIDER_DEMO_BASE_URL: `${addresses.provider}/v1`,
-        AI_PROVIDER_DEMO_API_KEY: secrets.providerKey,
-        AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${addresses.provider}/v1beta`,
-        AI_PROVIDER_DEMO_SPEECH_API_KEY: secrets.providerKey,
-        AI_PROVIDER_DEMO_SPEECH_KIND: "gemini",
+        ...demoProviders({ provider: addresses.provider, providerKey: secrets.providerKey }),
         DENO_NO_UPDATE_CHECK: "1",
         ...(dev ? { RELOAD: "1" } : {}),
       },

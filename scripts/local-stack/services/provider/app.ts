@@ -53,9 +53,18 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   });
   app.use("/v1/*", replayFixtures(log));
   app.use("/v1beta/*", async (c, next) => {
-    if (!timingSafeEqual(digest(`Bearer ${c.req.header("x-goog-api-key")}`), expected)) return geminiFailure(401);
+    const { authorization = "" } = c.req.header();
+    const given = c.req.path.startsWith("/v1beta/openai/") ? authorization : `Bearer ${c.req.header("x-goog-api-key")}`;
+    if (!timingSafeEqual(digest(given), expected)) return geminiFailure(401);
     await next();
   });
+  // As Gemini's OpenAI endpoints name them.
+  app.get("/v1beta/openai/models", (c) =>
+    c.json({
+      object: "list",
+      data: Object.keys(models).map((id) => ({ id: `models/${id}`, object: "model", owned_by: "google" })),
+    }),
+  );
   app.post("/v1beta/models/:call{.+:generateContent}", geminiSpeechRoute(log));
   app.get("/v1/models", (c) => c.json({ object: "list", data: Object.keys(models).map(modelBody) }));
   app.get("/v1/models/:id", (c) => {

@@ -7,6 +7,10 @@ const keyHeader = "api-key";
  * (https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle). The classic API has the deployment in the
  * path and needs `api-version`; its Responses API has none in the path (openai-python, lib/azure.py,
  * `_deployments_endpoints`).
+ *
+ * Its lists name the region's models and not the resource's deployments, which only the management plane lists
+ * (github.com/openai/openai-python/discussions/920). A call to a missing one answers 404 `DeploymentNotFound`
+ * (github.com/MicrosoftDocs/azure-docs/issues/114013).
  */
 export const azure: ProviderKind = {
   name: "azure",
@@ -16,6 +20,8 @@ export const azure: ProviderKind = {
     responses: { ...responses, keyHeader },
     embeddings: { ...embeddings, keyHeader },
   },
+  models: { paths: [] },
+  basePath: "/openai/v1",
   versionedEndpoints: {
     chat: { path: "/openai/deployments/{model}/chat/completions", keyHeader },
     responses: { path: "/openai/responses", keyHeader },

@@ -1,13 +1,18 @@
-import { chat, type ProviderKind, responses } from "./kind.ts";
+import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
  * Amazon Bedrock's OpenAI endpoint with a Bedrock API key, whose host has the region
  * (https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html, inference-responses-api.html).
+ *
+ * Only the hosts `bedrock-mantle` list their models this way
+ * (https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html).
  */
 export const bedrock: ProviderKind = {
   name: "bedrock",
   keyRequired: true,
   endpoints: { chat, responses },
+  models: { ...modelList, optional: true },
+  basePath: "/openai/v1",
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],
   leftOut: [],

@@ -1,15 +1,17 @@
-import { chat, type ProviderKind, responses } from "./kind.ts";
+import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
  * DeepSeek. While it thinks, it answers 400 unless every assistant's message with tool calls has its
  * `reasoning_content`, even an empty one (https://api-docs.deepseek.com/guides/thinking_mode;
  * github.com/deepseek-ai/deepseek-harness/discussions/739). Responses: https://api-docs.deepseek.com/guides/responses_api.
+ * Models: https://api-docs.deepseek.com/api/list-models.
  */
 export const deepseek: ProviderKind = {
   name: "deepseek",
   baseUrl: "https://api.deepseek.com",
   keyRequired: true,
   endpoints: { chat, responses },
+  models: { ...modelList, owners: ["deepseek"] },
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   developerIsSystem: true,

@@ -5,6 +5,9 @@ import { chat, embeddings, type ProviderKind } from "./kind.ts";
  * (https://ai.google.dev/gemini-api/docs/openai, /speech-generation). It answers 400 "Unknown name" to members that it
  * does not know (github.com/Routstr/routstr-core/issues/505, github.com/ed-donner/agents/issues/45). Tool turns return
  * thought signatures in `extra_content` (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ *
+ * Its OpenAI list has speech and embedding models too, as `models/gemini-…`; calls take both spellings
+ * (https://ai.google.dev/api/compatibility). A wrong key is 400 `API_KEY_INVALID` (github.com/google/timesketch/pull/3703).
  */
 export const gemini: ProviderKind = {
   name: "gemini",
@@ -15,6 +18,7 @@ export const gemini: ProviderKind = {
     embeddings: { ...embeddings, path: "/openai/embeddings" },
     speech: { path: "/models/{model}:generateContent", keyHeader: "x-goog-api-key" },
   },
+  models: { paths: ["/openai/models"], owners: ["google"], spell: (model) => model.replace(/^models\//, "") },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],

@@ -1,16 +1,18 @@
-import { chat, type ProviderKind, responses } from "./kind.ts";
+import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
  * Groq answers 400 "property … is unsupported" to members that it does not know
  * (github.com/tashfeenahmed/freellmapi/issues/1070, github.com/fanenr/chatbot/issues/21). What it knows:
  * CompletionCreateParams and ChatCompletionAssistantMessageParam of github.com/groq/groq-python, where no tier is called
  * `default`. Responses: https://console.groq.com/docs/responses-api.
+ * Models: https://console.groq.com/docs/api-reference#models-list.
  */
 export const groq: ProviderKind = {
   name: "groq",
   baseUrl: "https://api.groq.com/openai/v1",
   keyRequired: true,
   endpoints: { chat, responses },
+  models: { ...modelList, owners: ["Groq", "Meta", "OpenAI"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store"],

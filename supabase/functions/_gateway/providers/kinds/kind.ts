@@ -34,6 +34,10 @@ export type ProviderKind = {
   /** Servers of one's own may work without a key. */
   keyRequired: boolean;
   endpoints: Endpoints;
+  /** Where the doctor reads which models there are. */
+  models: ModelLists;
+  /** Where the API usually begins on a host that the operator names. */
+  basePath?: "/v1" | "/openai/v1";
   /** The endpoints where the operator names an API version, which is sent as `api-version`. Absent: there is none. */
   versionedEndpoints?: Endpoints;
   /** What a chat calls its output limit. */
@@ -50,6 +54,25 @@ export type ProviderKind = {
   defaultServiceTier?: "default";
   /** What an assistant's message carries back to the provider. Absent: all its members, as they came. */
   turn?: AssistantTurn;
+};
+
+/** How a kind lists its models. */
+export type ModelLists = {
+  /** Paths below the base URL, asked with the key of a chat. Empty: there is no list, so a minimal call is made instead. */
+  paths: readonly string[];
+  /** Some of its servers have no list. A minimal call is made where it is missing. */
+  optional?: true;
+  /** The lists need no key. `keyPath` is a free request that does. */
+  public?: true;
+  keyPath?: string;
+  /** A list is an array, without an object around it. */
+  array?: true;
+  /** What `owned_by` of its models says, which tells it from other kinds. */
+  owners?: readonly string[];
+  /** It may serve models that it does not list. */
+  incomplete?: true;
+  /** The name that two spellings of a model's name share. */
+  spell?: (model: string) => string;
 };
 
 /** OpenAI's members of a chat that do not change the answer. */
@@ -78,3 +101,5 @@ const bearer = { keyHeader: "authorization" } as const;
 export const chat: EndpointAddress = { path: "/chat/completions", ...bearer };
 export const responses: EndpointAddress = { path: "/responses", ...bearer };
 export const embeddings: EndpointAddress = { path: "/embeddings", ...bearer };
+/** OpenAI's list: `{ object: "list", data: [{ id, owned_by }] }` (https://platform.openai.com/docs/api-reference/models/list). */
+export const modelList = { paths: ["/models"] } as const;

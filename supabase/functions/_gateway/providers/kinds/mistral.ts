@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind } from "./kind.ts";
+import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
 
 /**
  * Mistral answers 422 "Extra inputs are not permitted" to members that it does not know, `max_completion_tokens` and
@@ -6,12 +6,14 @@ import { chat, embeddings, type ProviderKind } from "./kind.ts";
  * it knows: ChatCompletionStreamRequest and AssistantMessage of github.com/mistralai/client-ts. The last chunk of every
  * stream has usage (https://docs.mistral.ai/api/endpoint/chat). Ids of tool calls have nine letters and digits
  * (github.com/nearai/ironclaw/issues/1241, github.com/langchain-ai/langchain/pull/24668).
+ * A listed model has `aliases` (ModelCard of github.com/mistralai/client-ts).
  */
 export const mistral: ProviderKind = {
   name: "mistral",
   baseUrl: "https://api.mistral.ai/v1",
   keyRequired: true,
   endpoints: { chat, embeddings },
+  models: { ...modelList, owners: ["mistralai"] },
   outputLimit: "max_tokens",
   streamOptions: [],
   developerIsSystem: true,

@@ -1,15 +1,17 @@
-import { chat, type ProviderKind } from "./kind.ts";
+import { chat, modelList, type ProviderKind } from "./kind.ts";
 
 /**
  * Moonshot (Kimi). Members as its own client sends them (github.com/MoonshotAI/kimi-cli,
  * packages/kosong/src/kosong/chat_provider/kimi.py). While it thinks, it refuses tool turns without `reasoning_content`
  * (https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
+ * Models: https://platform.moonshot.ai/docs/api/list-models.
  */
 export const moonshot: ProviderKind = {
   name: "moonshot",
   baseUrl: "https://api.moonshot.ai/v1",
   keyRequired: true,
   endpoints: { chat },
+  models: { ...modelList, owners: ["moonshot"] },
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   developerIsSystem: true,

@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
 
 /**
  * OpenAI, the company. `max_tokens` is refused by its reasoning models
@@ -10,6 +10,7 @@ export const openai: ProviderKind = {
   baseUrl: "https://api.openai.com/v1",
   keyRequired: true,
   endpoints: { chat, responses, embeddings },
+  models: { ...modelList, owners: ["openai", "openai-internal", "system"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage", "include_obfuscation"],
   leftOut: [],

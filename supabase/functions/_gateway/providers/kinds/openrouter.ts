@@ -3,12 +3,22 @@ import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
 /**
  * OpenRouter. Tool turns return `reasoning_details` unchanged
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so an assistant's message goes back as it came.
+ *
+ * The list of models is public, embedding models have one of their own, and `GET /key` checks the key
+ * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). Routing variants are accepted after any
+ * model's name and not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
  */
 export const openrouter: ProviderKind = {
   name: "openrouter",
   baseUrl: "https://openrouter.ai/api/v1",
   keyRequired: true,
   endpoints: { chat, responses, embeddings },
+  models: {
+    paths: ["/models", "/embeddings/models"],
+    public: true,
+    keyPath: "/key",
+    spell: (model) => model.replace(/:(nitro|floor|exacto|online)$/, ""),
+  },
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   leftOut: [],

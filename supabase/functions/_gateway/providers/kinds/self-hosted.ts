@@ -1,8 +1,9 @@
-import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
 
 const selfHosted = {
   keyRequired: false,
   endpoints: { chat, responses, embeddings },
+  basePath: "/v1",
   outputLimit: "max_tokens",
   leftOut: [],
 } as const;
@@ -11,13 +12,44 @@ const selfHosted = {
  * Any other server that speaks OpenAI's API. It is sent what the client sent and a limit of its output, and nothing
  * that a strict server could refuse.
  */
-export const openaiCompatible: ProviderKind = { ...selfHosted, name: "openai-compatible", streamOptions: [] };
+export const openaiCompatible: ProviderKind = {
+  ...selfHosted,
+  name: "openai-compatible",
+  models: { ...modelList, optional: true },
+  streamOptions: [],
+};
 
 /** https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html */
-export const vllm: ProviderKind = { ...selfHosted, name: "vllm", streamOptions: ["include_usage"] };
+export const vllm: ProviderKind = {
+  ...selfHosted,
+  name: "vllm",
+  models: { ...modelList, owners: ["vllm"] },
+  streamOptions: ["include_usage"],
+};
 
-/** https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
-export const llamaCpp: ProviderKind = { ...selfHosted, name: "llama-cpp", streamOptions: ["include_usage"] };
+/**
+ * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md. Its list is public (get_public_endpoints of
+ * tools/server/server-http.cpp). A server with one model answers with it to any name.
+ */
+export const llamaCpp: ProviderKind = {
+  ...selfHosted,
+  name: "llama-cpp",
+  models: { ...modelList, public: true, owners: ["llamacpp"], incomplete: true },
+  streamOptions: ["include_usage"],
+};
 
-/** https://docs.ollama.com/api/openai-compatibility */
-export const ollama: ProviderKind = { ...selfHosted, name: "ollama", streamOptions: ["include_usage"] };
+/**
+ * https://docs.ollama.com/api/openai-compatibility. Names without a tag mean `latest`; `owned_by` is the name's namespace
+ * (ToListCompletion of github.com/ollama/ollama, openai/openai.go). It checks no key.
+ */
+export const ollama: ProviderKind = {
+  ...selfHosted,
+  name: "ollama",
+  models: {
+    ...modelList,
+    public: true,
+    owners: ["library"],
+    spell: (model) => (/:[^/]*$/.test(model) ? model : `${model}:latest`),
+  },
+  streamOptions: ["include_usage"],
+};

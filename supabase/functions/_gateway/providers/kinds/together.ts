@@ -1,11 +1,15 @@
-import { chat, embeddings, type ProviderKind } from "./kind.ts";
+import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
 
-/** Together AI. Its schema knows `max_tokens` and no `stream_options` (github.com/togethercomputer/openapi). */
+/**
+ * Together AI. Its schema knows `max_tokens` and no `stream_options`, and its list of models is an array
+ * (github.com/togethercomputer/openapi, ModelInfoList).
+ */
 export const together: ProviderKind = {
   name: "together",
   baseUrl: "https://api.together.xyz/v1",
   keyRequired: true,
   endpoints: { chat, embeddings },
+  models: { ...modelList, array: true },
   outputLimit: "max_tokens",
   streamOptions: [],
   developerIsSystem: true,

@@ -1,11 +1,16 @@
 import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
 
-/** xAI. Its reference calls `max_tokens` deprecated (https://docs.x.ai/developers/rest-api-reference/inference). */
+/**
+ * xAI. Its reference calls `max_tokens` deprecated, and lists `aliases` in `/language-models`
+ * (https://docs.x.ai/developers/rest-api-reference/inference). A wrong key is 400
+ * (github.com/continuedev/continue/issues/10778).
+ */
 export const xai: ProviderKind = {
   name: "xai",
   baseUrl: "https://api.x.ai/v1",
   keyRequired: true,
   endpoints: { chat, responses, embeddings },
+  models: { paths: ["/models", "/language-models"], owners: ["xai"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],
   leftOut: [],

@@ -1,0 +1,42 @@
+import { z } from "zod";
+import type { KindName, ProviderKind } from "../../supabase/functions/_gateway/providers/kinds/kind.ts";
+import { kinds } from "../../supabase/functions/_gateway/providers/kinds/registry.ts";
+
+const entries = z.array(
+  z.object({
+    id: z.string().optional(),
+    name: z.string().optional(),
+    aliases: z.array(z.string()).nullish(),
+    owned_by: z.string().nullish(),
+  }),
+);
+/** Ollama answers `data: null` where it has no model. */
+const list = z.union([
+  entries.transform((models) => ({ shape: "array" as const, models })),
+  z.object({ data: entries.nullable() }).transform(({ data }) => ({ shape: "data" as const, models: data ?? [] })),
+  z.object({ models: entries }).transform(({ models }) => ({ shape: "models" as const, models })),
+]);
+
+/** What a list of models says. `models` is the shape of Ollama's and Gemini's own lists, and of xAI's with aliases. */
+export type ModelList = { shape: "array" | "data" | "models"; names: string[]; owners: Set<string> };
+
+/** Reads a list in any shape that a kind has; undefined where it is not one. */
+export function readModelList(body: unknown): ModelList | undefined {
+  const { data } = list.safeParse(body);
+  return (
+    data && {
+      shape: data.shape,
+      names: data.models.flatMap(({ id, name, aliases }) => [id ?? name ?? [], aliases ?? []].flat()),
+      owners: new Set(data.models.flatMap(({ owned_by: owner }) => owner ?? [])),
+    }
+  );
+}
+
+/** The kind that a list looks like, where it is not the kind that is set. Undefined where nothing speaks against it. */
+export function otherKind({ shape, names, owners }: ModelList, { name, models }: ProviderKind): KindName | undefined {
+  if (shape === "models") return names.some((model) => model.startsWith("models/")) ? "gemini" : "ollama";
+  if ((shape === "array") !== (models.array ?? false)) return shape === "array" ? "together" : "openai-compatible";
+  if (!models.owners || models.owners.some((owner) => owners.has(owner))) return undefined;
+  return Object.values(kinds).find((other) => other.name !== name && other.models.owners?.some((o) => owners.has(o)))
+    ?.name;
+}

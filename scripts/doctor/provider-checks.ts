@@ -1,0 +1,204 @@
+import type { Endpoint } from "../../supabase/functions/_gateway/providers/kinds/kind.ts";
+import { kinds } from "../../supabase/functions/_gateway/providers/kinds/registry.ts";
+import { addressAt, addressOf } from "../../supabase/functions/_gateway/providers/provider-address.ts";
+import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
+import { otherKind, readModelList } from "./model-list.ts";
+import {
+  aboutProvider,
+  judgeAddress,
+  judgeReply,
+  type Named,
+  noAnswer,
+  notThere,
+  otherBases,
+  settingOf,
+} from "./provider-faults.ts";
+import { ask, findHost, type Reply } from "./provider-request.ts";
+
+const limitMs = 10_000;
+
+/** A model that a route asks a provider for, by an endpoint that the provider has. */
+export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
+
+/**
+ * Asks every provider for its models, all at the same time and 10 seconds each. A provider without a list gets a call of
+ * one token for each model.
+ * @param askedOf what routes ask each provider for; undefined where the routes could not be read
+ */
+export async function checkProviders(
+  providers: ReadonlyMap<string, Provider>,
+  askedOf: ReadonlyMap<string, Asked[]> | undefined,
+): Promise<Finding[]> {
+  const findings = await Promise.all(
+    [...providers].map(([id, provider]) => checkProvider({ id, provider }, askedOf && (askedOf.get(id) ?? []))),
+  );
+  return findings.flat();
+}
+
+async function checkProvider(named: Named, asked: Asked[] | undefined): Promise<Finding[]> {
+  const signal = AbortSignal.timeout(limitMs);
+  const idle =
+    asked?.length === 0
+      ? [warn(aboutProvider(named.id), "no route uses it. Add one (ai.model_routes), or remove its settings.")]
+      : [];
+  const wrong = judgeAddress(named) ?? (await judgeHost(named, signal));
+  return [...(wrong ? [wrong] : await askForModels(named, { asked, signal })), ...idle];
+}
+
+async function judgeHost(named: Named, signal: AbortSignal): Promise<Finding | undefined> {
+  const why = await findHost(named.provider, signal);
+  return why && noAnswer(named, why);
+}
+
+type Question = { asked: Asked[] | undefined; signal: AbortSignal };
+
+async function askForModels(named: Named, question: Question): Promise<Finding[]> {
+  const { provider } = named;
+  const { paths, optional } = provider.kind.models;
+  const [first, ...further] = paths;
+  if (first === undefined) return callModels(named, question);
+  const reply = await askFor(provider, first, question.signal);
+  const list = readReply(reply);
+  if (!list) {
+    const fault = judgeReply(named, reply);
+    // 403: what stands in front of some servers answers it where there is no list.
+    const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
+    if (!isMissing) return [fault];
+    const found = await findBase(provider, question.signal);
+    return optional && !found ? callModels(named, question) : [notThere(named, reply, found)];
+  }
+  const kind = otherKind(list, provider.kind);
+  if (kind) return [wrongKind(named, kind)];
+  const keyFault = await judgeKey(named, question.signal);
+  if (keyFault) return [keyFault];
+  const others = await Promise.all(further.map((path) => askFor(provider, path, question.signal)));
+  return judgeModels(
+    named,
+    [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []),
+    question.asked,
+  );
+}
+
+/** Lists are asked with the key of a chat, whatever endpoints the settings leave. */
+function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
+  const { keyHeader = "authorization" } = kinds[provider.kind.name].endpoints.chat ?? {};
+  return ask(addressAt(provider, { path, keyHeader }), signal);
+}
+
+function readReply(reply: Reply) {
+  return "status" in reply && reply.status === 200 ? readModelList(reply.json) : undefined;
+}
+
+async function findBase(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
+  const [path = "/models"] = provider.kind.models.paths;
+  const bases = await Promise.all(
+    otherBases(provider).map(async (baseUrl) => {
+      const reply = await askFor({ ...provider, baseUrl }, path, signal);
+      // A refused key is an answer of the API too.
+      return readReply(reply) || ("status" in reply && reply.status === 401) ? baseUrl : undefined;
+    }),
+  );
+  return bases.find((base) => base !== undefined);
+}
+
+function wrongKind({ id, provider }: Named, kind: string): Finding {
+  const other = kind === "openai-compatible" ? "" : ", or openai-compatible for a proxy";
+  return fail(
+    aboutProvider(id),
+    `kind: ${provider.baseUrl} answers as ${kind} does, and the kind is ${provider.kind.name}. Set ${settingOf(id, "KIND")}=${kind}${other}, or correct ${settingOf(id, "BASE_URL")}.`,
+  );
+}
+
+async function judgeKey(named: Named, signal: AbortSignal): Promise<Finding | undefined> {
+  const { keyPath } = named.provider.kind.models;
+  if (!keyPath) return undefined;
+  const reply = await askFor(named.provider, keyPath, signal);
+  const fault = judgeReply(named, reply);
+  if (fault || !("status" in reply)) return fault;
+  if (reply.status !== 200) return notThere(named, reply, undefined);
+  const { limit_remaining: left } = (reply.json as { data?: { limit_remaining?: number | null } } | null)?.data ?? {};
+  return typeof left === "number" && left <= 0
+    ? warn(aboutProvider(named.id), "credit: the key's limit is used up. Raise it, or use another key.")
+    : undefined;
+}
+
+function judgeModels({ id, provider }: Named, names: readonly string[], asked: Asked[] | undefined): Finding[] {
+  const { models } = provider.kind;
+  const spell = models.spell ?? ((model: string) => model);
+  const listed = new Set(names.map(spell));
+  const missing = asked?.filter(({ model }) => !listed.has(spell(model))) ?? [];
+  const unchecked =
+    models.public && !models.keyPath && provider.apiKey ? " Its list is public, so the key is not checked." : "";
+  const has = asked && asked.length - missing.length;
+  const count = has === undefined ? "" : `; ${has} of ${asked?.length} models that routes ask for are there`;
+  return [
+    ok(aboutProvider(id), `it answers as ${provider.kind.name}${count}.${unchecked}`),
+    ...missing.map(({ model, routes }) =>
+      models.incomplete
+        ? warn(
+            "models",
+            `model: ${routes.join(", ")}: ${id} does not list ${model}. A server with one model answers with it all the same.`,
+          )
+        : missingModel(id, { model, routes }),
+    ),
+  ];
+}
+
+function missingModel(id: string, { model, routes }: Pick<Asked, "model" | "routes">, what = "model"): Finding {
+  return fail(
+    "models",
+    `model: ${routes.join(", ")}: ${id} has no ${what} ${model}. Correct provider_model of the route, or disable the route.`,
+  );
+}
+
+/** One minimal call for each model, where the provider has no list. It costs a few tokens. */
+async function callModels(named: Named, { asked, signal }: Question): Promise<Finding[]> {
+  const about = aboutProvider(named.id);
+  if (asked === undefined) return [unseen(about, "not asked: it has no list of models, and the routes are not known.")];
+  if (asked.length === 0) return [unseen(about, "not asked: it has no list of models, and no route names one.")];
+  const found = await Promise.all(
+    asked.map(async (each) => judgeCall(named, { asked: each, reply: await call(named.provider, each, signal) })),
+  );
+  const faults = found.filter((finding) => finding !== undefined);
+  // The same fault of the address or the key comes back for each model.
+  const distinct = [...new Map(faults.map((finding) => [finding.says, finding])).values()];
+  const there = found.length - faults.length;
+  const answered = ok(
+    about,
+    `it has no list, so each model got a call of one token: ${there} of ${found.length} answer.`,
+  );
+  return there > 0 || distinct.every((finding) => finding.about === "models") ? [answered, ...distinct] : distinct;
+}
+
+function call(provider: Provider, { endpoint, model }: Asked, signal: AbortSignal): Promise<Reply> {
+  const bodies: Record<Endpoint, object> = {
+    chat: { model, messages: [{ role: "user", content: "." }], [provider.kind.outputLimit]: 1 },
+    // The least that OpenAI takes (https://platform.openai.com/docs/api-reference/responses/create).
+    responses: { model, input: ".", max_output_tokens: 16 },
+    embeddings: { model, input: "." },
+    speech: { contents: [{ parts: [{ text: "." }] }] },
+  };
+  return ask({ ...addressOf(provider, { endpoint, model }), body: bodies[endpoint] }, signal);
+}
+
+/**
+ * Errors about the model: Azure's 404 `DeploymentNotFound`, Perplexity's 400 `invalid_model`, OpenAI's 404
+ * `model_not_found`, Bedrock's 400 "The provided model identifier is invalid".
+ */
+const namesModel =
+  /DeploymentNotFound|invalid_model|model_not_found|model[^"]{0,200}(invalid|not found|does not exist|not supported|isn't supported)/i;
+
+function judgeCall(named: Named, { asked, reply }: { asked: Asked; reply: Reply }): Finding | undefined {
+  const fault = judgeReply(named, reply);
+  if (fault || "failed" in reply) return fault;
+  const { status, text, json, isPage } = reply;
+  const what = named.provider.kind.name === "azure" ? "deployment" : "model";
+  if (status >= 400 && !isPage && namesModel.test(text)) return missingModel(named.id, asked, what);
+  // Some models refuse an answer of one token: they are there.
+  if (status === 400 || status === 422) return isPage ? notThere(named, reply, undefined) : undefined;
+  const answered = status === 200 && typeof json === "object" && json !== null;
+  return answered && ["choices", "output", "data"].some((member) => member in json)
+    ? undefined
+    : notThere(named, reply, undefined);
+}

@@ -1,0 +1,105 @@
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
+import { isPrivateAddress } from "../../supabase/functions/_gateway/providers/private-addresses.ts";
+import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
+
+/** Why no answer came. */
+export type NoAnswer =
+  | "unknown host"
+  | "private"
+  | "refused"
+  | "unreachable"
+  | "closed"
+  | "slow"
+  | "not TLS"
+  | "certificate expired"
+  | "certificate name"
+  | "certificate";
+/** What a provider answered. The text serves to tell failures apart and is never shown. */
+export type Reply =
+  | { status: number; isPage: boolean; text: string; json: unknown; location: string | null }
+  | { failed: NoAnswer };
+
+/** The longest list known, OpenRouter's, has less than a fifth of it. */
+const mostBytes = 8 * 1024 * 1024;
+
+/** Looks a provider's host up, as the functions do, so that its key is not sent where they would not send it. */
+export async function findHost(
+  { baseUrl, allowPrivate }: Pick<Provider, "baseUrl" | "allowPrivate">,
+  signal: AbortSignal,
+): Promise<NoAnswer | undefined> {
+  const host = new URL(baseUrl).hostname.replace(/^\[|\]$/g, "");
+  if (isIP(host)) return undefined;
+  const given = Promise.withResolvers<never>();
+  signal.addEventListener("abort", () => given.reject(signal.reason), { once: true });
+  try {
+    const found = await Promise.race([lookup(host, { all: true }), given.promise]);
+    return !allowPrivate && found.some(({ address }) => isPrivateAddress(address)) ? "private" : undefined;
+  } catch {
+    return signal.aborted ? "slow" : "unknown host";
+  }
+}
+
+/** Sends one request: a GET, or a POST where there is a body. Follows no redirect. */
+export async function ask(
+  { url, headers, body }: { url: string; headers: Record<string, string>; body?: object },
+  signal: AbortSignal,
+): Promise<Reply> {
+  try {
+    const response = await fetch(url, {
+      method: body ? "POST" : "GET",
+      headers: { accept: "application/json", ...(body && { "content-type": "application/json" }), ...headers },
+      body: body && JSON.stringify(body),
+      redirect: "manual",
+      signal,
+    });
+    const text = await readText(response);
+    return {
+      status: response.status,
+      isPage: /^\s*</.test(text) || /html/i.test(response.headers.get("content-type") ?? ""),
+      text,
+      json: parse(text),
+      location: response.headers.get("location"),
+    };
+  } catch (error) {
+    return { failed: signal.aborted ? "slow" : reasonOf(error) };
+  }
+}
+
+async function readText(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  for await (const piece of response.body ?? []) {
+    bytes += piece.byteLength;
+    if (bytes > mostBytes) break;
+    text += decoder.decode(piece, { stream: true });
+  }
+  return text;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** By the codes of Node's sockets and of OpenSSL (https://nodejs.org/api/errors.html, /api/tls.html#x509-certificate-error-codes). */
+const reasons: readonly (readonly [RegExp, NoAnswer])[] = [
+  [/^(ENOTFOUND|EAI_AGAIN)$/, "unknown host"],
+  [/^ECONNREFUSED$/, "refused"],
+  [/^(ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/, "unreachable"],
+  [/^(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG)$/, "not TLS"],
+  [/^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/, "certificate expired"],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, "certificate name"],
+  [/CERT|SIGNATURE|^ERR_(TLS|SSL)_/, "certificate"],
+];
+
+function reasonOf(error: unknown): NoAnswer {
+  const { code = "", errors = [] } = ((error as Error).cause ?? {}) as { code?: string; errors?: { code?: string }[] };
+  // A name with several addresses fails with one error for each.
+  const known = code || (errors[0]?.code ?? "");
+  return reasons.find(([pattern]) => pattern.test(known))?.[1] ?? "closed";
+}

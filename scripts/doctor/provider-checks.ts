@@ -130,10 +130,11 @@ function judgeModels({ id, provider }: Named, names: readonly string[], asked: A
   const missing = asked?.filter(({ model }) => !listed.has(spell(model))) ?? [];
   const unchecked =
     models.public && !models.keyPath && provider.apiKey ? " Its list is public, so the key is not checked." : "";
-  const has = asked && asked.length - missing.length;
-  const count = has === undefined ? "" : `; ${has} of ${asked?.length} models that routes ask for are there`;
+  const there = (asked?.length ?? 0) - missing.length;
+  const total = missing.length === 0 ? `all ${there}` : `${there} of ${asked?.length}`;
+  const has = asked && asked.length > 0 ? ` and has ${total} routed models` : "";
   return [
-    ok(aboutProvider(id), `it answers as ${provider.kind.name}${count}.${unchecked}`),
+    ok(aboutProvider(id), `it answers as ${provider.kind.name}${has}.${unchecked}`),
     ...missing.map(({ model, routes }) =>
       models.incomplete
         ? warn(

@@ -1,0 +1,521 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { afterEach, describe, expect, test } from "vitest";
+import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { selfSigned } from "../local-stack/contract/support/certificate.ts";
+import { checkProviders } from "./provider-checks.ts";
+import { checkRoutes, groupByProvider, type RoutedModel } from "./route-checks.ts";
+
+type Answer = { status?: number; body?: unknown; type?: string; location?: string };
+type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
+
+const key = "sk-a-key-that-is-never-printed";
+const bearer = `Bearer ${key}`;
+const open: Server[] = [];
+afterEach(() => {
+  for (const server of open.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function listen(server: Server, scheme = "http"): Promise<string> {
+  open.push(server);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A provider with these answers, and nginx's 404 for everything else. */
+async function serve(answers: Record<string, Answer | ((request: Seen) => Answer)>) {
+  const seen: Seen[] = [];
+  const origin = await listen(createServer(answering(answers, seen)));
+  return { origin, seen };
+}
+
+function answering(answers: Record<string, Answer | ((request: Seen) => Answer)>, seen: Seen[] = []): RequestListener {
+  return async (request, response) => {
+    const { method = "", url: path = "", headers } = request;
+    const asked = { method, path, headers, body: await text(request) };
+    seen.push(asked);
+    const found = answers[`${method} ${path}`] ?? page(404, "Not Found");
+    const {
+      status = 200,
+      body,
+      type = "application/json",
+      location,
+    } = typeof found === "function" ? found(asked) : found;
+    response.writeHead(status, { "content-type": type, ...(location && { location }) });
+    response.end(typeof body === "string" ? body : JSON.stringify(body));
+  };
+}
+
+const page = (status: number, title: string): Answer => ({
+  status,
+  type: "text/html",
+  body: `<html><head><title>${status} ${title}</title></head><body>never printed</body></html>`,
+});
+const error = (status: number, more: object): Answer => ({
+  status,
+  body: { error: { message: "never printed", ...more } },
+});
+/** https://platform.openai.com/docs/api-reference/models/list */
+const list = (owner: string, ...ids: string[]): Answer => ({
+  body: { object: "list", data: ids.map((id) => ({ id, object: "model", created: 1_700_000_000, owned_by: owner })) },
+});
+
+const modelOf = (provider: string, model: string, more: Partial<RoutedModel> = {}): RoutedModel => ({
+  id: `our/${model}`,
+  kind: "chat",
+  prices: [{ providerId: provider, serviceTier: "default", minInputTokens: 0, current: true }],
+  routes: [
+    { model_id: `our/${model}`, position: 1, provider_id: provider, provider_model: model, tier_multipliers: {} },
+  ],
+  ...more,
+});
+
+/** Runs the checks as the doctor does, for one provider `x`. */
+async function examine(settings: Record<string, string>, models: RoutedModel[]) {
+  const named = Object.entries(settings).map(([name, value]) => [`AI_PROVIDER_X_${name}`, value]);
+  const providers = readProviders(Object.fromEntries(named), { local: true });
+  const findings = [
+    ...(await checkProviders(providers, groupByProvider(models, providers))),
+    ...checkRoutes(models, providers),
+  ];
+  const printed = JSON.stringify(findings);
+  expect(printed).not.toContain(key);
+  expect(printed).not.toContain("never printed");
+  return findings.map(({ level, about, says }) => `${level} ${about}: ${says}`);
+}
+
+const healthyRoutes = "ok models: 1 enabled, each route with a provider and a price";
+
+describe("a wrong configuration is named", () => {
+  const gpt = [modelOf("x", "gpt-5.6")];
+  const named = (line: string) => [expect.stringMatching(new RegExp(`^${line}`)), healthyRoutes];
+
+  test("an address where nothing listens", async () => {
+    const closed = createServer();
+    const origin = await listen(closed);
+    closed.close();
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: address: nothing listens at .*AI_PROVIDER_X_BASE_URL"));
+  });
+
+  // RFC 6761 section 6.4: no name server knows .invalid.
+  test("a host that does not exist", async () => {
+    const found = await examine({ KIND: "openai", BASE_URL: "https://models.invalid/v1", API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 has no address"));
+  });
+
+  test("a base URL without /v1, and where the API is", async () => {
+    const { origin } = await serve({ "GET /v1/models": list("vllm", "gpt-5.6") });
+    const found = await examine({ KIND: "vllm", BASE_URL: origin, API_KEY: key }, gpt);
+    expect(found).toEqual(
+      named(`fail provider x: address: at ${origin} there is a web page \\(404\\). The API is at ${origin}/v1:`),
+    );
+  });
+
+  // FastAPI, on which vLLM is built, answers {"detail":"Not Found"}.
+  test("a base URL with another path", async () => {
+    const { origin } = await serve({ "GET /v2/models": { status: 404, body: { detail: "Not Found" } } });
+    const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v2` }, gpt);
+    expect(found).toEqual(
+      named("fail provider x: address: at .*/v2 there is no API \\(404\\). Correct .* ends in /v1 for kind vllm"),
+    );
+  });
+
+  test("a website in place of the API", async () => {
+    const { origin } = await serve({ "GET /models": page(200, "Models"), "GET /api/v1/models": list("", "gpt-5.6") });
+    const found = await examine({ KIND: "openrouter", BASE_URL: origin, API_KEY: key }, gpt);
+    expect(found).toEqual(named(`fail provider x: address: .* a web page \\(200\\). The API is at ${origin}/api/v1`));
+  });
+
+  test.each(["/chat/completions", "/responses", "/embeddings", "/models", "/completions"])(
+    "a base URL that ends in %s, without a request",
+    async (path) => {
+      const { origin, seen } = await serve({});
+      const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1${path}`, API_KEY: key }, gpt);
+      expect(found).toEqual(
+        named(`fail provider x: address: AI_PROVIDER_X_BASE_URL ends in ${path}.* Set it to ${origin}/v1\\.`),
+      );
+      expect(seen).toEqual([]);
+    },
+  );
+
+  test("a redirect, which is not followed", async () => {
+    const { origin, seen } = await serve({
+      "GET /v1/models": { status: 301, location: "https://elsewhere.invalid/never-printed" },
+    });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: address: .* redirects \\(301\\) to another host"));
+    expect(found.join()).not.toContain("elsewhere");
+    expect(seen).toHaveLength(1);
+  });
+
+  test("a server that never answers, within 10 seconds", async () => {
+    const origin = await listen(createServer(() => undefined));
+    const began = performance.now();
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: address: .* does not answer within 10 seconds"));
+    expect(performance.now() - began).toBeLessThan(12_000);
+  });
+
+  test("a certificate of no public authority", async () => {
+    const { key: tlsKey, certificate } = selfSigned(["localhost"]);
+    const server = createTlsServer(
+      { key: tlsKey, cert: certificate },
+      answering({ "GET /v1/models": list("", "gpt-5.6") }),
+    );
+    const origin = await listen(server, "https");
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(
+      named("fail provider x: address: TLS fails, the certificate of .* is not signed by a public authority"),
+    );
+  });
+
+  test("https where the server does not speak TLS", async () => {
+    const { origin } = await serve({});
+    const settings = { KIND: "openai", BASE_URL: `${origin.replace("http", "https")}/v1`, API_KEY: key };
+    expect(await examine(settings, gpt)).toEqual(named("fail provider x: address: TLS fails, .* does not speak it"));
+  });
+
+  // OpenAI, https://platform.openai.com/docs/guides/error-codes; xAI, github.com/continuedev/continue/issues/10778;
+  // Gemini, github.com/google/timesketch/pull/3703; Perplexity answers 401 with a page.
+  test.each<[string, string, string, Answer]>([
+    ["openai", "/v1", "/models", error(401, { type: "invalid_request_error", code: "invalid_api_key" })],
+    [
+      "xai",
+      "/v1",
+      "/models",
+      {
+        status: 400,
+        body: { code: "Client specified an invalid argument", error: "Incorrect API key provided: na***ys." },
+      },
+    ],
+    [
+      "gemini",
+      "/v1beta",
+      "/openai/models",
+      {
+        status: 400,
+        body: [
+          {
+            error: {
+              code: 400,
+              message: "API key not valid. Please pass a valid API key.",
+              status: "INVALID_ARGUMENT",
+            },
+          },
+        ],
+      },
+    ],
+    ["perplexity", "", "/chat/completions", page(401, "Authorization Required")],
+  ])("a revoked key of %s", async (kind, base, path, answer) => {
+    const method = kind === "perplexity" ? "POST" : "GET";
+    const { origin } = await serve({ [`${method} ${base}${path}`]: answer });
+    const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: key: it refuses AI_PROVIDER_X_API_KEY \\(4..\\)"));
+  });
+
+  // The list is public: https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key
+  test("a revoked key of openrouter, whose list is public", async () => {
+    const { origin } = await serve({
+      "GET /api/v1/models": { body: { data: [{ id: "gpt-5.6" }] } },
+      "GET /api/v1/key": error(401, { code: 401 }),
+    });
+    const found = await examine({ KIND: "openrouter", BASE_URL: `${origin}/api/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: key: it refuses AI_PROVIDER_X_API_KEY \\(401\\)"));
+  });
+
+  test("a key of another provider", async () => {
+    const { origin } = await serve({ "GET /v1/models": error(401, { code: "invalid_api_key" }) });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: `gsk_${key}` }, gpt);
+    expect(found).toEqual(named("fail provider x: key: .* It looks like a key of groq"));
+  });
+
+  test("a server of one's own that wants a key where none is set", async () => {
+    const { origin } = await serve({ "GET /v1/models": { status: 401, body: { error: "Unauthorized" } } });
+    const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
+    expect(found).toEqual(named("fail provider x: key: it needs one \\(401\\). Set AI_PROVIDER_X_API_KEY"));
+  });
+
+  // A restricted key of OpenAI without the scope api.model.read.
+  test("a key without permission", async () => {
+    const { origin } = await serve({ "GET /v1/models": error(403, { type: "invalid_request_error", code: null }) });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: key: it denies AI_PROVIDER_X_API_KEY permission \\(403\\)"));
+  });
+
+  test("a model that the provider does not have, with its route", async () => {
+    const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6-mini") });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual([
+      "ok provider x: it answers as openai and has 0 of 1 routed models.",
+      expect.stringMatching(
+        /^fail models: model: route 1 of our\/gpt-5.6: x has no model gpt-5.6\. Correct provider_model/,
+      ),
+      healthyRoutes,
+    ]);
+  });
+
+  test.each([
+    ["openai's, set as ollama", "ollama", list("openai", "gpt-5.6"), "openai"],
+    ["ollama's, set as openai", "openai", list("library", "gpt-5.6:latest"), "ollama"],
+    ["vllm's, set as mistral", "mistral", list("vllm", "gpt-5.6"), "vllm"],
+    ["together's, set as groq", "groq", { body: [{ id: "gpt-5.6", object: "model", type: "chat" }] }, "together"],
+    ["ollama's own, set as openai", "openai", { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } }, "ollama"],
+    ["gemini's own, set as openai", "openai", { body: { models: [{ name: "models/gemini-3-flash" }] } }, "gemini"],
+  ])("a list that is %s", async (_, kind, answer, looksLike) => {
+    const { origin } = await serve({ "GET /v1/models": answer });
+    const found = await examine({ KIND: kind, BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(
+      named(
+        `fail provider x: kind: .* answers as ${looksLike} does, and the kind is ${kind}. Set AI_PROVIDER_X_KIND=${looksLike}`,
+      ),
+    );
+  });
+
+  test("azure without a version, and with two", async () => {
+    const classic = await examine({ KIND: "azure", BASE_URL: "https://r.openai.azure.com", API_KEY: key }, gpt);
+    expect(classic).toEqual(named("fail provider x: kind: azure needs a version.*AI_PROVIDER_X_API_VERSION"));
+    const v1 = {
+      KIND: "azure",
+      BASE_URL: "https://r.openai.azure.com/openai/v1",
+      API_KEY: key,
+      API_VERSION: "2024-10-21",
+    };
+    expect(await examine(v1, gpt)).toEqual(named("fail provider x: kind: azure's v1 API takes no version"));
+  });
+
+  test("a provider that no route uses is a warning", async () => {
+    const { origin } = await serve({ "GET /v1/models": list("openai", "gpt-5.6") });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, []);
+    expect(found).toContainEqual(expect.stringMatching(/^warn provider x: no route uses it/));
+  });
+
+  // https://api-docs.deepseek.com/quick_start/error_codes; OpenAI's insufficient_quota is a 429.
+  test.each<[string, Answer, string]>([
+    ["out of credit (402)", error(402, { message: "Insufficient Balance" }), "credit: "],
+    ["out of credit (429)", error(429, { code: "insufficient_quota" }), "credit: "],
+    ["rate limited (429)", error(429, { code: "rate_limit_exceeded" }), "limit: "],
+  ])("an account that is %s is a warning", async (_, answer, says) => {
+    const { origin } = await serve({ "GET /v1/models": { ...answer, body: JSON.stringify(answer.body) } });
+    const found = await examine({ KIND: "deepseek", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named(`warn provider x: ${says}`));
+  });
+
+  test.each([500, 502, 503])("a provider that fails with %d", async (status) => {
+    const { origin } = await serve({ "GET /v1/models": page(status, "down") });
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named(`fail provider x: service: it fails \\(${status}\\)`));
+  });
+});
+
+describe("a healthy provider", () => {
+  const has = (kind: string, more = "") => [
+    `ok provider x: it answers as ${kind} and has all 1 routed models.${more}`,
+    healthyRoutes,
+  ];
+
+  // Each shape as the module of its kind cites it.
+  test.each<[string, string, string, string, Answer]>([
+    ["openai", "/v1", "/models", "gpt-5.6", list("system", "gpt-5.6")],
+    ["groq", "/openai/v1", "/models", "openai/gpt-oss-20b", list("OpenAI", "openai/gpt-oss-20b")],
+    ["deepseek", "", "/models", "deepseek-chat", list("deepseek", "deepseek-chat", "deepseek-reasoner")],
+    ["moonshot", "/v1", "/models", "kimi-k2.5", list("moonshot", "kimi-k2.5")],
+    [
+      "mistral",
+      "/v1",
+      "/models",
+      "mistral-large-latest",
+      {
+        body: {
+          object: "list",
+          data: [{ id: "mistral-large-2512", aliases: ["mistral-large-latest"], owned_by: "mistralai" }],
+        },
+      },
+    ],
+    [
+      "together",
+      "/v1",
+      "/models",
+      "openai/gpt-oss-20b",
+      { body: [{ id: "openai/gpt-oss-20b", object: "model", type: "chat" }] },
+    ],
+    ["gemini", "/v1beta", "/openai/models", "gemini-3-flash", list("google", "models/gemini-3-flash")],
+    ["gemini", "/v1beta", "/openai/models", "models/gemini-3-flash", list("google", "models/gemini-3-flash")],
+    ["vllm", "/v1", "/models", "Qwen/Qwen3-8B", list("vllm", "Qwen/Qwen3-8B")],
+    ["openai-compatible", "/v1", "/models", "any", list("openai", "any")],
+    ["bedrock", "/v1", "/models", "openai.gpt-oss-20b", list("system", "openai.gpt-oss-20b")],
+  ])("of kind %s at %s%s has %s", async (kind, base, path, model, answer) => {
+    const { origin, seen } = await serve({ [`GET ${base}${path}`]: answer });
+    const found = await examine({ KIND: kind, BASE_URL: `${origin}${base}`, API_KEY: key }, [modelOf("x", model)]);
+    expect(found).toEqual(has(kind));
+    expect(seen.map(({ method, headers }) => [method, headers.authorization])).toEqual([["GET", bearer]]);
+  });
+
+  test.each(["llama3", "llama3:latest"])("of kind ollama has %s", async (model) => {
+    const { origin } = await serve({ "GET /v1/models": list("library", "llama3:latest") });
+    expect(await examine({ KIND: "ollama", BASE_URL: `${origin}/v1` }, [modelOf("x", model)])).toEqual(has("ollama"));
+  });
+
+  test("of kind xai has a model's alias", async () => {
+    const models = [{ id: "grok-3", object: "model", owned_by: "xai", aliases: ["grok-3-latest"] }];
+    const { origin } = await serve({
+      "GET /v1/models": list("xai", "grok-3"),
+      "GET /v1/language-models": { body: { models } },
+    });
+    const found = await examine({ KIND: "xai", BASE_URL: `${origin}/v1`, API_KEY: key }, [
+      modelOf("x", "grok-3-latest"),
+    ]);
+    expect(found).toEqual(has("xai"));
+  });
+
+  test("of kind openrouter has routing variants and embedding models, and its key is checked", async () => {
+    const { origin, seen } = await serve({
+      "GET /api/v1/models": { body: { data: [{ id: "openai/gpt-5.2" }, { id: "qwen/qwen3:free" }] } },
+      "GET /api/v1/embeddings/models": { body: { data: [{ id: "openai/text-embedding-3-small" }] } },
+      "GET /api/v1/key": { body: { data: { label: "sk-or-v1-au7...890", limit: 100, limit_remaining: 74.5 } } },
+    });
+    const models = ["openai/gpt-5.2:nitro", "qwen/qwen3:free", "openai/text-embedding-3-small"].map((m) =>
+      modelOf("x", m),
+    );
+    const found = await examine({ KIND: "openrouter", BASE_URL: `${origin}/api/v1`, API_KEY: key }, models);
+    expect(found[0]).toBe("ok provider x: it answers as openrouter and has all 3 routed models.");
+    expect(seen.filter(({ path }) => path.endsWith("/key")).map(({ headers }) => headers.authorization)).toEqual([
+      bearer,
+    ]);
+  });
+
+  test.each([
+    [0, "warn provider x: credit: the key's limit is used up"],
+    [0.01, "ok provider x: it answers as openrouter"],
+    [null, "ok provider x: it answers as openrouter"],
+  ])("of kind openrouter with %s dollars left to its key", async (left, says) => {
+    const { origin } = await serve({
+      "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
+      "GET /api/v1/key": { body: { data: { limit: 100, limit_remaining: left } } },
+    });
+    const found = await examine({ KIND: "openrouter", BASE_URL: `${origin}/api/v1`, API_KEY: key }, [
+      modelOf("x", "m"),
+    ]);
+    expect(found[0]).toContain(says);
+  });
+
+  // get_public_endpoints of github.com/ggml-org/llama.cpp, tools/server/server-http.cpp
+  test("of kind llama-cpp is asked without a check of the key, and may serve a model by another name", async () => {
+    const { origin } = await serve({ "GET /v1/models": list("llamacpp", "/models/qwen.gguf") });
+    const found = await examine({ KIND: "llama-cpp", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "qwen")]);
+    expect(found).toEqual([
+      "ok provider x: it answers as llama-cpp and has 0 of 1 routed models. Its list is public, so the key is not checked.",
+      expect.stringMatching(/^warn models: model: route 1 of our\/qwen: x does not list qwen/),
+      healthyRoutes,
+    ]);
+  });
+});
+
+describe("a provider without a list gets one call of one token for each model", () => {
+  const answered = { body: { id: "c", object: "chat.completion", choices: [] } };
+
+  test("of azure's v1 API, and names a missing deployment", async () => {
+    const { origin, seen } = await serve({
+      "POST /openai/v1/chat/completions": ({ body }) =>
+        JSON.parse(body).model === "there" ? answered : error(404, { code: "DeploymentNotFound" }),
+    });
+    const models = [modelOf("x", "there"), modelOf("x", "gone")];
+    const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);
+    expect(found).toEqual([
+      "ok provider x: it has no list, so each model got a call of one token: 1 of 2 answer.",
+      expect.stringMatching(/^fail models: model: route 1 of our\/gone: x has no deployment gone/),
+      "ok models: 2 enabled, each route with a provider and a price",
+    ]);
+    expect(seen.map(({ headers }) => headers["api-key"])).toEqual([key, key]);
+    expect(seen.map(({ body }) => JSON.parse(body).max_completion_tokens)).toEqual([1, 1]);
+  });
+
+  test("of azure's classic API", async () => {
+    const { origin, seen } = await serve({
+      "POST /openai/deployments/there/chat/completions?api-version=2024-10-21": answered,
+    });
+    const settings = { KIND: "azure", BASE_URL: origin, API_KEY: key, API_VERSION: "2024-10-21" };
+    expect((await examine(settings, [modelOf("x", "there")]))[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
+    expect(seen).toHaveLength(1);
+  });
+
+  // "Could not finish the message because max_tokens or model output limit was reached."
+  test("of a model that refuses an answer of one token, which is there", async () => {
+    const { origin } = await serve({
+      "POST /openai/v1/chat/completions": error(400, { type: "invalid_request_error" }),
+    });
+    const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, [modelOf("x", "o9")]);
+    expect(found[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
+  });
+
+  // github.com/bhdicaire/visioStencils/issues/3
+  test("of perplexity, and names a model that it does not know", async () => {
+    const { origin } = await serve({ "POST /chat/completions": error(400, { type: "invalid_model", code: 400 }) });
+    const found = await examine({ KIND: "perplexity", BASE_URL: origin, API_KEY: key }, [modelOf("x", "sonar-old")]);
+    expect(found).toContainEqual(expect.stringMatching(/^fail models: model: .* x has no model sonar-old/));
+  });
+
+  // https://docs.aws.amazon.com/bedrock/latest/userguide/models-get-info.html: bedrock-runtime has no list.
+  test.each(["bedrock", "openai-compatible"])("of %s where it has none", async (kind) => {
+    const { origin, seen } = await serve({
+      "GET /openai/v1/models": { status: 404, body: { message: "UnknownOperation" } },
+      "POST /openai/v1/chat/completions": answered,
+    });
+    const settings = { KIND: kind, BASE_URL: `${origin}/openai/v1`, API_KEY: key };
+    expect((await examine(settings, [modelOf("x", "m")]))[0]).toMatch(/^ok provider x: .* 1 of 1 answer/);
+    expect(seen.filter(({ method }) => method === "POST")).toHaveLength(1);
+  });
+
+  test("names the same fault once", async () => {
+    const { origin } = await serve({});
+    const models = [modelOf("x", "a"), modelOf("x", "b")];
+    const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, models);
+    expect(found.filter((line) => line.startsWith("fail"))).toEqual([
+      expect.stringMatching(/^fail provider x: address: at .* there is a web page \(404\)/),
+    ]);
+  });
+
+  test("and none where no route names a model", async () => {
+    const { origin, seen } = await serve({});
+    const found = await examine({ KIND: "azure", BASE_URL: `${origin}/openai/v1`, API_KEY: key }, []);
+    expect(found[0]).toMatch(/^unseen provider x: not asked/);
+    expect(seen).toEqual([]);
+  });
+});
+
+test("all providers are asked at the same time", async () => {
+  const slow: RequestListener = (_, response) => {
+    setTimeout(() => response.end(JSON.stringify(list("openai", "m").body)), 700);
+  };
+  const origin = await listen(createServer(slow));
+  const settings = ["A", "B", "C", "D"].flatMap((id) => [
+    [`AI_PROVIDER_${id}_BASE_URL`, `${origin}/v1`],
+    [`AI_PROVIDER_${id}_KIND`, "openai"],
+    [`AI_PROVIDER_${id}_API_KEY`, key],
+  ]);
+  const began = performance.now();
+  const found = await checkProviders(readProviders(Object.fromEntries(settings), { local: true }), undefined);
+  expect(found.map(({ level, says }) => `${level} ${says}`)).toEqual(Array(4).fill("ok it answers as openai."));
+  expect(performance.now() - began).toBeLessThan(2_000);
+});
+
+test("a name that leads to a private address is not asked, as the functions do not ask it", async () => {
+  const { origin, seen } = await serve({ "GET /v1/models": list("openai", "m") });
+  const [provider] = readProviders(
+    { AI_PROVIDER_X_KIND: "openai", AI_PROVIDER_X_API_KEY: key, AI_PROVIDER_X_BASE_URL: `${origin}/v1` },
+    { local: true },
+  ).values();
+  if (!provider) throw new Error("no provider was read");
+  const baseUrl = provider.baseUrl.replace("127.0.0.1", "localhost");
+  const found = await checkProviders(new Map([["x", { ...provider, baseUrl, allowPrivate: false }]]), undefined);
+  expect(found).toEqual([
+    expect.objectContaining({ level: "fail", says: expect.stringContaining("AI_PROVIDER_X_ALLOW_PRIVATE=on") }),
+  ]);
+  expect(seen).toEqual([]);
+});

@@ -3,6 +3,7 @@ import { renderFault } from "../scripts/docs/blocks.ts";
 import { readDocument } from "../scripts/docs/documents.ts";
 import { openWorkplace, runBlock } from "../scripts/docs/run-block.ts";
 import { readTour, tour } from "../scripts/docs/tour.ts";
+import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { confirmationLink } from "./mailbox.ts";
 import { expect, type Person, signIn, test } from "./test.ts";
@@ -62,6 +63,8 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
 };
 
 test("the README's tour does what it says, from signing up to the doctor's word", async ({ page, newcomer }) => {
+  // Models that tests of other tiers left in the stack: the doctor would find that the demo provider lacks some.
+  await query("update ai.models set enabled = false where owned_by = 'test'", []);
   const workplace = await openWorkplace(stack);
   const done: string[] = [];
   try {

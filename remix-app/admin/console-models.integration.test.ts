@@ -9,15 +9,20 @@ let person: Person;
 
 beforeAll(async () => {
   [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
-  await query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')", [model]);
-  await query("insert into ai.model_routes values ($1, 1, 'demo', 'x')", [model]);
+  // In one statement: the doctor may look at the stack at any time.
   await query(
-    `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+    `with model as (
+       insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')
+     ), route as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, 'demo', 'x')
+     )
+     insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
      values ($1, 'demo', tstzrange(now() - interval '1 day', null), 1, 2)`,
     [model],
   );
 });
 afterAll(async () => {
+  await query("update ai.models set enabled = false where id = $1", [model]);
   await query("delete from ai.model_prices where model_id = $1", [model]);
   await query("delete from ai.models where id = $1", [model]);
   await Promise.all([admin, other, person].map(deletePerson));
@@ -102,20 +107,21 @@ test("a price holds from its time on, closes the one before, and nothing of the 
 
 test("a model costs what its first open route costs, whatever its providers are called", async () => {
   const id = `${model}-routes`;
-  await query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')", [id]);
   await query(
-    `insert into ai.model_routes (model_id, position, provider_id, provider_model, enabled)
-     values ($1, 1, 'a_shut', 'x', false), ($1, 2, 'z_first', 'x', true), ($1, 3, 'b_second', 'x', true)`,
-    [id],
-  );
-  await query(
-    `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+    `with model as (
+       insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', 'Test', 'test')
+     ), route as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model, enabled)
+       values ($1, 1, 'a_shut', 'x', false), ($1, 2, 'z_first', 'x', true), ($1, 3, 'b_second', 'x', true)
+     )
+     insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
      select $1, p.id, tstzrange('2026-01-01T00:00:00Z', null), p.usd, p.usd
      from (values ('a_shut', 71), ('z_first', 72), ('b_second', 73)) as p (id, usd)`,
     [id],
   );
   const { words } = await admin.browser.get(`/admin/models?q=${id.slice(5)}`);
   expect(["$71.00", "$72.00", "$73.00"].filter((price) => words.includes(price))).toEqual(["$72.00"]);
+  await query("update ai.models set enabled = false where id = $1", [id]);
   await query("delete from ai.model_prices where model_id = $1", [id]);
   await query("delete from ai.models where id = $1", [id]);
 });

@@ -6,11 +6,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { demoTenant } from "../local-stack/services/oidc/stand-ins.ts";
 import { readStack } from "../test/stack.ts";
 
-const { supabase, oidc } = readStack();
+const { supabase, oidc, provider, providerKey } = readStack();
 const microsoft = { OAUTH_PROVIDERS: "azure", MICROSOFT_LOGIN_URL: `${oidc}/azure` };
 const directory = mkdtempSync(path.join(tmpdir(), "doctor-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -40,10 +40,71 @@ function configure(settings: Record<string, string>): string {
   return file;
 }
 
-test("a running local stack is well", async () => {
-  const { said, code } = await doctor([]);
-  expect(said).toContain("0 to mend");
-  expect(code).toBe(0);
+type Finding = { level: string; about: string; says: string };
+const findingsOf = (said: string) => (JSON.parse(said) as { findings: Finding[] }).findings;
+
+test("a running local stack is well, with its model providers", async () => {
+  const { said, complained } = await doctor(["--json"]);
+  expect(complained).toBe("");
+  const findings = findingsOf(said);
+  // Tests that run at the same time have models that their provider lacks.
+  expect(findings.filter(({ level, about }) => level === "fail" && about !== "models")).toEqual([]);
+  expect(findings).toContainEqual(expect.objectContaining({ level: "ok", about: "provider demo" }));
+  expect(findings).toContainEqual(expect.objectContaining({ level: "ok", about: "provider demo_speech" }));
+  const faults = findings.filter(({ about, level }) => about === "models" && level === "fail");
+  expect(faults.filter(({ says }) => / of demo-/.test(says))).toEqual([]);
+});
+
+describe("model providers in a file of settings", () => {
+  const demo = {
+    AI_PROVIDER_DEMO_KIND: "openai",
+    AI_PROVIDER_DEMO_BASE_URL: `${provider}/v1`,
+    AI_PROVIDER_DEMO_API_KEY: providerKey,
+  };
+  const examine = async (settings: Record<string, string>) => {
+    const { said, complained, code } = await doctor(["--env", configure(settings), "--json"]);
+    expect(`${said}${complained}`).not.toContain(providerKey);
+    return { findings: findingsOf(said), code };
+  };
+
+  test("are asked, and their routes are read from the project", async () => {
+    const { findings } = await examine(demo);
+    expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
+    const speech = "route 1 of demo-speech leads to demo_speech, which has no settings, so callers get 404";
+    expect(findings).toContainEqual(expect.objectContaining({ level: "fail", says: expect.stringContaining(speech) }));
+  });
+
+  test("with a revoked key are named, and the key is not shown", async () => {
+    const revoked = "sk-revoked-0123456789";
+    const { said, code } = await doctor(["--env", configure({ ...demo, AI_PROVIDER_DEMO_API_KEY: revoked })]);
+    expect(said).toMatch(/FAIL +provider demo +key: it refuses AI_PROVIDER_DEMO_API_KEY \(401\)/);
+    expect(said).not.toContain(revoked);
+    expect(code).toBe(1);
+  });
+
+  test("that the functions would refuse are named and not asked", async () => {
+    const { findings, code } = await examine({ ...demo, AI_PROVIDER_DEMO_API_KEY: "" });
+    expect(findings).toContainEqual(
+      expect.objectContaining({ level: "fail", says: expect.stringContaining("AI_PROVIDER_DEMO_API_KEY is missing") }),
+    );
+    expect(findings.filter(({ about }) => about === "AI providers").map(({ level }) => level)).toEqual(["unseen"]);
+    expect(code).toBe(1);
+  });
+
+  test("that are not there are not asked, and the file to add is named", async () => {
+    const { findings } = await examine({});
+    expect(findings).toContainEqual({
+      level: "unseen",
+      about: "AI providers",
+      says: expect.stringContaining("--env supabase/functions/.env"),
+    });
+    expect(findings.filter(({ about }) => about.startsWith("provider "))).toEqual([]);
+  });
+
+  test("are asked where the web server would not start", async () => {
+    const { findings } = await examine({ ...demo, BASE_URL: "" });
+    expect(findings.filter(({ about }) => about === "provider demo").map(({ level }) => level)).toEqual(["ok"]);
+  });
 });
 
 test("keys in each other's place are told from one another, and not shown", async () => {

@@ -16,28 +16,36 @@ import {
 } from "./provider-faults.ts";
 import { ask, findHost, type Reply } from "./provider-request.ts";
 
+/** For all requests to one provider. */
 const limitMs = 10_000;
 
 /** A model that a route asks a provider for, by an endpoint that the provider has. */
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
- * Asks every provider for its models, all at the same time and 10 seconds each. A provider without a list gets a call of
+ * Asks every provider for its models, all at the same time, each within a limit of its own. A provider without a list gets a call of
  * one token for each model.
  * @param askedOf what routes ask each provider for; undefined where the routes could not be read
  */
 export async function checkProviders(
   providers: ReadonlyMap<string, Provider>,
   askedOf: ReadonlyMap<string, Asked[]> | undefined,
+  limits = { providerMs: limitMs },
 ): Promise<Finding[]> {
   const findings = await Promise.all(
-    [...providers].map(([id, provider]) => checkProvider({ id, provider }, askedOf && (askedOf.get(id) ?? []))),
+    [...providers].map(([id, provider]) =>
+      checkProvider(
+        { id, provider },
+        { asked: askedOf && (askedOf.get(id) ?? []), signal: AbortSignal.timeout(limits.providerMs) },
+      ),
+    ),
   );
   return findings.flat();
 }
 
-async function checkProvider(named: Named, asked: Asked[] | undefined): Promise<Finding[]> {
-  const signal = AbortSignal.timeout(limitMs);
+type Question = { asked: Asked[] | undefined; signal: AbortSignal };
+
+async function checkProvider(named: Named, { asked, signal }: Question): Promise<Finding[]> {
   const idle =
     asked?.length === 0
       ? [warn(aboutProvider(named.id), "no route uses it. Add one (ai.model_routes), or remove its settings.")]
@@ -50,8 +58,6 @@ async function judgeHost(named: Named, signal: AbortSignal): Promise<Finding | u
   const why = await findHost(named.provider, signal);
   return why && noAnswer(named, why);
 }
-
-type Question = { asked: Asked[] | undefined; signal: AbortSignal };
 
 async function askForModels(named: Named, question: Question): Promise<Finding[]> {
   const { provider } = named;

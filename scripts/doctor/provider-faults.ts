@@ -1,4 +1,3 @@
-import type { ProviderKind } from "../../supabase/functions/_gateway/providers/kinds/kind.ts";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { type Finding, fail, warn } from "./finding.ts";
 import type { NoAnswer, Reply } from "./provider-request.ts";
@@ -16,7 +15,7 @@ const withoutAnswer: Record<NoAnswer, (base: string, id: string) => string> = {
     `${base} cannot be reached from here. Check the network, or correct ${settingOf(id, "BASE_URL")}.`,
   closed: (base, id) =>
     `${base} closes the connection without an answer. Check its port and scheme in ${settingOf(id, "BASE_URL")}.`,
-  slow: (base, id) => `${base} does not answer within 10 seconds. Check ${settingOf(id, "BASE_URL")} and the server.`,
+  slow: (base, id) => `${base} does not answer in time. Check ${settingOf(id, "BASE_URL")} and the server.`,
   "not TLS": (base, id) =>
     `TLS fails, ${base} does not speak it. Correct the port or the scheme in ${settingOf(id, "BASE_URL")}.`,
   "certificate expired": (base) => `TLS fails, the certificate of ${base} is not valid today. Renew it.`,
@@ -98,6 +97,11 @@ export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Na
   const { pathname } = new URL(baseUrl);
   const [path] = endpointPath.exec(pathname) ?? [];
   const wrong = (says: string) => fail(aboutProvider(id), says);
+  if (kind.name === "azure" && pathname.includes("/openai/deployments")) {
+    return wrong(
+      `address: ${name} has a deployment's path, which is added to it. Set it to ${new URL(baseUrl).origin}.`,
+    );
+  }
   if (path) {
     const base = baseUrl.slice(0, -path.length);
     return wrong(`address: ${name} ends in ${path}, which is added to it. Set it to ${base}.`);
@@ -115,13 +119,14 @@ export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Na
 }
 
 /** Where the API may be instead, at the same host: below the base URL, or where the kind usually has it. */
-export function otherBases({ baseUrl, kind }: Provider): string[] {
-  const usual = usualPath(kind);
+export function otherBases({ baseUrl, kind, apiVersion }: Provider): string[] {
+  const usual = usualPath({ kind, apiVersion });
   const bases = [`${baseUrl}/v1`, `${new URL(baseUrl).origin}${usual}`, baseUrl.replace(/\/openai$/, "")];
   return [...new Set(bases)].filter((base) => base !== baseUrl && !/\/v1(beta)?\/v1$/.test(base));
 }
 
-function usualPath({ baseUrl, basePath }: ProviderKind): string {
+function usualPath({ kind: { baseUrl, basePath }, apiVersion }: Pick<Provider, "kind" | "apiVersion">): string {
+  if (apiVersion !== undefined) return "";
   return baseUrl ? new URL(baseUrl).pathname.replace(/\/$/, "") : (basePath ?? "");
 }
 
@@ -130,7 +135,7 @@ export function notThere({ id, provider }: Named, reply: Reply, found: string | 
   const name = settingOf(id, "BASE_URL");
   const { baseUrl, kind } = provider;
   const got = "failed" in reply ? "nothing" : `${reply.isPage ? "a web page" : "no API"} (${reply.status})`;
-  const usual = usualPath(kind);
+  const usual = usualPath(provider);
   const path = usual === "" ? "without a path" : `in ${usual}`;
   const advice = found
     ? `The API is at ${found}: set ${name} to it.`

@@ -72,13 +72,14 @@ async function addModel(
   { model, planId, prices }: { model: string; planId: string; prices?: TenantOptions["prices"] },
 ): Promise<void> {
   const { input, cachedInput, output } = prices ?? { input: "0.15", output: "0.6" };
-  await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [model]);
+  // In one statement: the doctor may look at the stack at any time.
   await db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, $2, 'upstream')",
-    [model, providerId],
-  );
-  await db.query(
-    `insert into ai.model_prices
+    `with model as (
+       insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
+     ), route as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, $2, 'upstream')
+     )
+     insert into ai.model_prices
        (model_id, provider_id, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million)
      values ($1, $2, $3, $4, $5)`,
     [model, providerId, input, cachedInput ?? null, output],

@@ -13,36 +13,30 @@ export async function createPricedModel(
   { upstream = "upstream", providers = ["demo"] }: { upstream?: string; providers?: readonly string[] } = {},
 ): Promise<string> {
   const model = `priced-${randomUUID()}`;
-  await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [model]);
-  await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [model, workspaceId]);
-  for (const [index, provider] of providers.entries()) {
-    await addRoute(db, { model, upstream, provider, position: index + 1 });
-  }
-  return model;
-}
-
-async function addRoute(
-  db: GatewayTenant["db"],
-  { model, upstream, provider, position }: { model: string; upstream: string; provider: string; position: number },
-): Promise<void> {
+  // In one statement: the doctor may look at the stack at any time.
   await db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, $2, $3, $4)",
-    [model, position, provider, upstream],
-  );
-  await db.query(
-    `insert into ai.model_prices (
+    `with model as (
+       insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')
+     ), route as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model)
+       select $1, r.position, r.provider, $9 from unnest($2::text[]) with ordinality as r (provider, position)
+     )
+     insert into ai.model_prices (
        model_id, provider_id, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million,
        audio_input_usd_per_million, cache_write_usd_per_million, cache_write_1h_usd_per_million
-     ) values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+     ) select $1, unnest($2::text[]), $3, $4, $5, $6, $7, $8`,
     [
       model,
-      provider,
+      providers,
       fixturePrices.input,
       fixturePrices.cached_input,
       fixturePrices.output,
       fixturePrices.audio_input,
       fixturePrices.cache_write,
       fixturePrices.cache_write_1h,
+      upstream,
     ],
   );
+  await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [model, workspaceId]);
+  return model;
 }

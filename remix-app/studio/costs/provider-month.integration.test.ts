@@ -81,7 +81,11 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
   const { db, workspaceId } = tenant;
   const id = `${model.name}-${randomUUID()}`;
   modelIds.set(model.name, id);
-  await db.query("insert into ai.models (id, kind, display_name, owned_by) values ($1, 'chat', $1, 'test')", [id]);
+  // Enabled once it has prices: the doctor may look at the stack at any time.
+  await db.query(
+    "insert into ai.models (id, kind, display_name, owned_by, enabled) values ($1, 'chat', $1, 'test', false)",
+    [id],
+  );
   await db.query(
     `insert into ai.model_routes (model_id, position, provider_id, provider_model, trusts_stated_cost)
      values ($1, 1, $2, $3, $4)`,
@@ -101,6 +105,7 @@ async function addModel(model: (typeof billedModels)[number]): Promise<void> {
     );
   }
   await db.query("insert into ai.model_grants (model_id, workspace_id) values ($1, $2)", [id, workspaceId]);
+  await db.query("update ai.models set enabled = true where id = $1", [id]);
 }
 
 /** Makes every call of the bills, and some that are refused, then moves them to the days of the month. */

@@ -37,18 +37,16 @@ async function speak(
 /** Routes a model of its own to one of the demo's mishaps. */
 async function speechModel(behaviour: string): Promise<string> {
   const id = `speech-${behaviour}-${randomUUID()}`;
+  // In one statement: the doctor may look at the stack at any time.
   await tenant.db.query(
-    "insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')",
-    [id],
-  );
-  await tenant.db.query(
-    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, 'demo_speech', $2)",
-    [id, `demo-speech/${behaviour}`],
-  );
-  await tenant.db.query(
-    `insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million, audio_output_usd_per_million)
+    `with model as (
+       insert into ai.models (id, kind, display_name, owned_by, voices) values ($1, 'speech', $1, 'test', '{Kore}')
+     ), route as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 1, 'demo_speech', $2)
+     )
+     insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million, audio_output_usd_per_million)
      values ($1, 'demo_speech', 0.5, 10, 10)`,
-    [id],
+    [id, `demo-speech/${behaviour}`],
   );
   await tenant.db.query("insert into ai.model_grants (model_id, plan_id) values ($1, 'team')", [id]);
   return id;

@@ -37,6 +37,11 @@ export function otherKind({ shape, names, owners }: ModelList, { name, models }:
   if (shape === "models") return names.some((model) => model.startsWith("models/")) ? "gemini" : "ollama";
   if ((shape === "array") !== (models.array ?? false)) return shape === "array" ? "together" : "openai-compatible";
   if (!models.owners || models.owners.some((owner) => owners.has(owner))) return undefined;
-  return Object.values(kinds).find((other) => other.name !== name && other.models.owners?.some((o) => owners.has(o)))
-    ?.name;
+  const other = kindOf({ owners });
+  return other === name ? undefined : other;
+}
+
+/** The kind whose models these owners have. */
+export function kindOf({ owners }: Pick<ModelList, "owners">): KindName | undefined {
+  return Object.values(kinds).find(({ models }) => models.owners?.some((owner) => owners.has(owner)))?.name;
 }

@@ -96,18 +96,25 @@ describe("a wrong configuration is named", () => {
   const gpt = [modelOf("x", "gpt-5.6")];
   const named = (line: string) => [expect.stringMatching(new RegExp(`^${line}`)), healthyRoutes];
 
-  test("an address where nothing listens", async () => {
+  // Port 9 is one that `fetch` refuses to ask.
+  test.each([0, 9])("an address where nothing listens, with port %d", async (port) => {
     const closed = createServer();
-    const origin = await listen(closed);
+    const origin = port ? `http://127.0.0.1:${port}` : await listen(closed);
     closed.close();
     const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(named("fail provider x: address: nothing listens at .*AI_PROVIDER_X_BASE_URL"));
   });
 
+  test("a server that closes the connection", async () => {
+    const origin = await listen(createServer(({ socket }) => socket.destroy()));
+    const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
+    expect(found).toEqual(named("fail provider x: address: .* closes the connection without an answer"));
+  });
+
   // RFC 6761 section 6.4: no name server knows .invalid.
   test("a host that does not exist", async () => {
     const found = await examine({ KIND: "openai", BASE_URL: "https://models.invalid/v1", API_KEY: key }, gpt);
-    expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 has no address"));
+    expect(found).toEqual(named("fail provider x: address: the host of https://models.invalid/v1 is not in the DNS"));
   });
 
   test("a base URL without /v1, and where the API is", async () => {
@@ -266,12 +273,20 @@ describe("a wrong configuration is named", () => {
   test.each([
     ["openai's, set as ollama", "ollama", list("openai", "gpt-5.6"), "openai"],
     ["ollama's, set as openai", "openai", list("library", "gpt-5.6:latest"), "ollama"],
+    ["openai's, set as openrouter", "openrouter", list("openai", "gpt-5.6"), "openai"],
+    ["openai's, set as gemini", "gemini", list("openai", "gpt-5.6"), "openai"],
+    [
+      "openai's, set as azure",
+      "azure",
+      ({ headers }: Seen) => (headers.authorization ? list("openai", "gpt-5.6") : error(401, {})),
+      "openai",
+    ],
     ["vllm's, set as mistral", "mistral", list("vllm", "gpt-5.6"), "vllm"],
     ["together's, set as groq", "groq", { body: [{ id: "gpt-5.6", object: "model", type: "chat" }] }, "together"],
     ["ollama's own, set as openai", "openai", { body: { models: [{ name: "gpt-5.6", model: "gpt-5.6" }] } }, "ollama"],
     ["gemini's own, set as openai", "openai", { body: { models: [{ name: "models/gemini-3-flash" }] } }, "gemini"],
   ])("a list that is %s", async (_, kind, answer, looksLike) => {
-    const { origin } = await serve({ "GET /v1/models": answer });
+    const { origin } = await serve({ "GET /v1/models": answer, "POST /v1/chat/completions": error(401, {}) });
     const found = await examine({ KIND: kind, BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
     expect(found).toEqual(
       named(

@@ -3,7 +3,7 @@ import { kinds } from "../../supabase/functions/_gateway/providers/kinds/registr
 import { addressAt, addressOf } from "../../supabase/functions/_gateway/providers/provider-address.ts";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
-import { otherKind, readModelList } from "./model-list.ts";
+import { kindOf, otherKind, readModelList } from "./model-list.ts";
 import {
   aboutProvider,
   judgeAddress,
@@ -71,6 +71,8 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
     // 403: what stands in front of some servers answers it where there is no list.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
+    const kind = await findKind(provider, question.signal);
+    if (kind) return [wrongKind(named, kind)];
     const found = await findBase(provider, question.signal);
     return optional && !found ? callModels(named, question) : [notThere(named, reply, found)];
   }
@@ -106,6 +108,14 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
     }),
   );
   return bases.find((base) => base !== undefined);
+}
+
+/** The kind of a list where other kinds have it, asked with the key as they send it. */
+async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
+  const { path, keyHeader } = { path: "/models", keyHeader: "authorization" } as const;
+  if (provider.kind.models.paths.includes(path)) return undefined;
+  const list = readReply(await ask(addressAt(provider, { path, keyHeader }), signal));
+  return list && kindOf(list);
 }
 
 function wrongKind({ id, provider }: Named, kind: string): Finding {
@@ -175,7 +185,9 @@ async function callModels(named: Named, { asked, signal }: Question): Promise<Fi
     about,
     `it has no list, so each model got a call of one token: ${there} of ${found.length} answer.`,
   );
-  return there > 0 || distinct.every((finding) => finding.about === "models") ? [answered, ...distinct] : distinct;
+  if (there > 0 || distinct.every((finding) => finding.about === "models")) return [answered, ...distinct];
+  const kind = await findKind(named.provider, signal);
+  return kind ? [wrongKind(named, kind)] : distinct;
 }
 
 function call(provider: Provider, { endpoint, model }: Asked, signal: AbortSignal): Promise<Reply> {

@@ -7,7 +7,7 @@ export const aboutProvider = (id: string) => `provider ${id}`;
 export const settingOf = (id: string, suffix: string) => `AI_PROVIDER_${id.toUpperCase()}_${suffix}`;
 
 const withoutAnswer: Record<NoAnswer, (base: string, id: string) => string> = {
-  "unknown host": (base, id) => `the host of ${base} has no address. Correct ${settingOf(id, "BASE_URL")}.`,
+  "unknown host": (base, id) => `the host of ${base} is not in the DNS. Correct ${settingOf(id, "BASE_URL")}.`,
   private: (base, id) =>
     `the host of ${base} has a private address, which the functions refuse. For a server of your own network set ${settingOf(id, "ALLOW_PRIVATE")}=on.`,
   refused: (base, id) => `nothing listens at ${base}. Start the server, or correct ${settingOf(id, "BASE_URL")}.`,

@@ -4,7 +4,7 @@ import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
  * OpenRouter. Tool turns return `reasoning_details` unchanged
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so an assistant's message goes back as it came.
  *
- * The list of models is public, embedding models have one of their own, and `GET /key` checks the key
+ * The list of models is public and names no owners, embedding models have one of their own, and `GET /key` checks the key
  * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). Routing variants are accepted after any
  * model's name and not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
  */
@@ -17,6 +17,7 @@ export const openrouter: ProviderKind = {
     paths: ["/models", "/embeddings/models"],
     public: true,
     keyPath: "/key",
+    owners: [],
     spell: (model) => model.replace(/:(nitro|floor|exacto|online)$/, ""),
   },
   outputLimit: "max_tokens",

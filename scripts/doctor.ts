@@ -5,7 +5,8 @@ import type { Finding } from "./doctor/finding.ts";
 
 const usage = `npm run doctor -- [--env <file> …] [--json]
 
-Examines a configuration, and the project that it names, and says what is missing or unsafe. Changes nothing. Several
+Examines a configuration, the project that it names and its model providers, and says what is missing or unsafe. Changes
+nothing. A provider without a list of models gets a call of one token for each routed model (docs/providers.md). Several
 files are taken together, as the web server's and the functions'. Without --env it takes the environment and .env, and
 where they name no project the running local stack. Exit code 1 where something fails.`;
 

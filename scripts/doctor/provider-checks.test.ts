@@ -326,6 +326,7 @@ describe("a wrong configuration is named", () => {
     ["out of credit (402)", error(402, { message: "Insufficient Balance" }), "credit: "],
     ["out of credit (429)", error(429, { code: "insufficient_quota" }), "credit: "],
     ["rate limited (429)", error(429, { code: "rate_limit_exceeded" }), "limit: "],
+    ["rate limited by Azure (429)", error(429, { message: "See https://aka.ms/oai/quotaincrease" }), "limit: "],
   ])("an account that is %s is a warning", async (_, answer, says) => {
     const { origin } = await serve({ "GET /v1/models": { ...answer, body: JSON.stringify(answer.body) } });
     const found = await examine({ KIND: "deepseek", BASE_URL: `${origin}/v1`, API_KEY: key }, gpt);
@@ -440,6 +441,15 @@ describe("a healthy provider", () => {
       healthyRoutes,
     ]);
   });
+});
+
+test.each([
+  [8 * 1024 * 1024, "ok provider x: it answers as openai"],
+  [8 * 1024 * 1024 + 1, "fail provider x: address: "],
+])("a list of %d bytes is read up to 8 MiB", async (size, says) => {
+  const { origin } = await serve({ "GET /v1/models": { body: JSON.stringify(list("openai", "m").body).padEnd(size) } });
+  const found = await examine({ KIND: "openai", BASE_URL: `${origin}/v1`, API_KEY: key }, [modelOf("x", "m")]);
+  expect(found[0]).toContain(says);
 });
 
 describe("a provider without a list gets one call of one token for each model", () => {

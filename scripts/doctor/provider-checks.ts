@@ -68,7 +68,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const list = readReply(reply);
   if (!list) {
     const fault = judgeReply(named, reply);
-    // 403: what stands in front of some servers answers it where there is no list.
+    // A proxy may answer 403 where there is no list.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
     const kind = await findKind(provider, question.signal);
@@ -88,7 +88,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   );
 }
 
-/** Lists are asked with the key of a chat, whatever endpoints the settings leave. */
+/** Sends the key as a chat does, even where the settings leave chat out. */
 function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
   const { keyHeader = "authorization" } = kinds[provider.kind.name].endpoints.chat ?? {};
   return ask(addressAt(provider, { path, keyHeader }), signal);

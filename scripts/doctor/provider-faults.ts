@@ -49,10 +49,11 @@ function keyOrigin({ apiKey = "", kind }: Provider): string {
 
 /** xAI and Gemini answer 400 to a wrong key. */
 const namesKey = /api[ _%]?(20)?key/i;
-const spent = /insufficient|quota|credit|balance|billing/i;
+/** Azure's 429 names a page about quotas, so that the word alone says nothing. */
+const spent = /insufficient|credit|balance|billing/i;
 
 /**
- * What an answer says about the address, the key or the account, whatever was asked for.
+ * What any answer says about the address, the key or the account.
  * @returns undefined where it says nothing about them
  */
 export function judgeReply({ id, provider }: Named, reply: Reply): Finding | undefined {

@@ -82,7 +82,7 @@ async function readText(response: http.IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const piece of response) {
     bytes += piece.byteLength;
-    if (bytes > mostBytes) break;
+    if (bytes > mostBytes) return "";
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString();

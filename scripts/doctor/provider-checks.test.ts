@@ -416,6 +416,17 @@ describe("a healthy provider", () => {
     ]);
   });
 
+  test("of kind openrouter whose second list fails has no missing models", async () => {
+    const { origin } = await serve({
+      "GET /api/v1/models": { body: { data: [{ id: "m" }] } },
+      "GET /api/v1/embeddings/models": error(503, {}),
+      "GET /api/v1/key": { body: { data: { limit: null } } },
+    });
+    const settings = { KIND: "openrouter", BASE_URL: `${origin}/api/v1`, API_KEY: key };
+    const found = await examine(settings, [modelOf("x", "an/embedding")]);
+    expect(found).toEqual([expect.stringMatching(/^fail provider x: service: it fails \(503\)/), healthyRoutes]);
+  });
+
   test.each([
     [0, "warn provider x: credit: the key's limit is used up"],
     [0.01, "ok provider x: it answers as openrouter"],

@@ -23,8 +23,8 @@ const limitMs = 10_000;
 export type Asked = { model: string; endpoint: Endpoint; routes: string[] };
 
 /**
- * Asks every provider for its models, all at the same time, each within a limit of its own. A provider without a list gets a call of
- * one token for each model.
+ * Asks every provider for its models, all at the same time, each within a limit of its own. A provider without a list
+ * gets a call of one token for each model.
  * @param askedOf what routes ask each provider for; undefined where the routes could not be read
  */
 export async function checkProviders(
@@ -79,13 +79,13 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const kind = otherKind(list, provider.kind);
   if (kind) return [wrongKind(named, kind)];
   const keyFault = await judgeKey(named, question.signal);
-  if (keyFault) return [keyFault];
+  if (keyFault?.level === "fail") return [keyFault];
   const others = await Promise.all(further.map((path) => askFor(provider, path, question.signal)));
-  return judgeModels(
-    named,
-    [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []),
-    question.asked,
-  );
+  // Without the whole list, models would seem to be missing. Servers that lack a further list answer 404.
+  const fault = others.map((other) => judgeReply(named, other)).find((each) => each !== undefined);
+  if (fault) return [fault];
+  const names = [list, ...others.map(readReply)].flatMap((each) => each?.names ?? []);
+  return [...(keyFault ? [keyFault] : []), ...judgeModels(named, names, question.asked)];
 }
 
 /** Sends the key as a chat does, even where the settings leave chat out. */

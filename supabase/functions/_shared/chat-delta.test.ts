@@ -68,26 +68,15 @@ describe("streamed tool calls", () => {
     ]);
   });
 
-  test("with an id of their own are calls of their own, though their index is the same", () => {
+  test("with ids of their own are separate calls, at one index or none", () => {
     const [a, b] = [called("a", "add", '{"a":1}'), called("b", "add", '{"a":2}')];
     expect(calls({ index: 0, ...a }, { index: 0, ...b })).toEqual([a, b]);
     expect(calls(a, b)).toEqual([a, b]);
-    expect(
-      calls(
-        { index: 0, ...a },
-        { index: 0, ...called("b", "add", '{"a"') },
-        { index: 0, function: { arguments: ":2}" } },
-      ),
-    ).toEqual([a, b]);
   });
 
-  test("that are whole, without an id and all at index 0, are one call each", () => {
-    const [one, two] = ['{"a":1}', '{"a":2}'].map((text) => ({
-      index: 0,
-      id: "",
-      function: { name: "add", arguments: text },
-    }));
-    expect(calls(one as object, two as object)).toEqual([called("", "add", '{"a":1}'), called("", "add", '{"a":2}')]);
+  test("with one id at two indexes are two calls", () => {
+    const a = called("a", "add", "{}");
+    expect(calls({ index: 0, ...a }, { index: 1, ...a })).toEqual([a, a]);
   });
 
   test("may repeat their id and name in every piece", () => {
@@ -97,16 +86,6 @@ describe("streamed tool calls", () => {
         { index: 0, id: "a", function: { name: "add", arguments: "}" } },
       ),
     ).toEqual([called("a", "add", "{}")]);
-  });
-
-  test("without an index go on until another function is named", () => {
-    expect(
-      calls(
-        { function: { name: "add", arguments: "{" } },
-        { function: { arguments: "}" } },
-        { function: { name: "sub", arguments: "{}" } },
-      ),
-    ).toEqual([called("", "add", "{}"), called("", "sub", "{}")]);
   });
 
   test("are merged in time that grows with their number, wherever their provider puts them", () => {

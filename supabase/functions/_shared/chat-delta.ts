@@ -59,27 +59,10 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
   return list;
 }
 
-/**
- * Whether a list's entry is the next part of a known one. One with another id is new, whatever its index, and so is a
- * named call after one whose arguments are whole: Gemini's parallel calls may all have index 0 and no id.
- */
+/** Whether a list's entry is the next part of a known one. The gateway gives each tool call an index of its own. */
 function continues(known: Members, entry: Members): boolean {
-  if (entry.id && known.id) return entry.id === known.id;
-  if (isMembers(entry.function) && entry.function.name && isMembers(known.function)) {
-    if (isWholeJson(known.function.arguments)) return false;
-  }
-  if (entry.index !== undefined) return entry.index === known.index;
-  return isMembers(entry.function) && !entry.function.name;
-}
-
-function isWholeJson(text: unknown): boolean {
-  if (typeof text !== "string" || !text.endsWith("}")) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
+  if (entry.id && known.id && entry.id !== known.id) return false;
+  return entry.index === undefined ? Boolean(entry.id && known.id) : entry.index === known.index;
 }
 
 function mergeText(name: string, before: unknown, value: unknown): unknown {

@@ -3,6 +3,7 @@ import { type Reading, tellsError } from "../answers/stream-reader.ts";
 import { isObject } from "../structured/canonical.ts";
 import { readTier } from "../usage/read-usage.ts";
 import type { UsageLimits } from "../usage/usage.ts";
+import { createToolCallNumbering } from "./tool-calls.ts";
 import { readChatUsage } from "./usage.ts";
 
 const chunkShape = z.looseObject({
@@ -14,8 +15,8 @@ const chunkShape = z.looseObject({
 });
 export type Chunk = z.infer<typeof chunkShape>;
 
-/** What an event says about its stream; with the chunk that it is, where the stream goes on with it. */
-type ReadChunk = Reading & { chunk?: Chunk };
+/** What an event says about its stream; its chunk if the stream continues; and whether its data was corrected in place. */
+type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
 
 /**
  * Reads usage, errors and finish reasons of a stream's chunks.
@@ -29,6 +30,7 @@ export function createChunkReader({
   usageLimits: UsageLimits;
 }): (data: unknown) => ReadChunk {
   const finished = new Set<unknown>();
+  const numberToolCalls = createToolCallNumbering();
   return (data) => {
     const { success, data: chunk } = chunkShape.safeParse(data);
     if (!success) return { fate: "fail" };
@@ -45,6 +47,7 @@ export function createChunkReader({
     return {
       fate: "pass",
       chunk,
+      corrected: numberToolCalls(choices ?? []),
       usage,
       usageIsFinal,
       servedTier: readTier(chunk),

@@ -239,6 +239,35 @@ describe("the last event", () => {
   });
 });
 
+// Clients put calls together by their index: https://github.com/ollama/ollama/issues/15457
+describe("tool calls", () => {
+  const call = (id: string, index: number) =>
+    event(
+      chunk({
+        choices: [{ index: 0, delta: { tool_calls: [{ index, id, function: { name: "f", arguments: "{}" } }] } }],
+      }),
+    );
+
+  test("pass as they came if each has an index of its own", () => {
+    const events = [content(""), call("a", 0), call("b", 1)].join("");
+    expect(scan([encoder.encode(events)]).text).toBe(events);
+  });
+
+  test("get an index each if they share one, first or later in the stream", () => {
+    expect(scan([encoder.encode(call("a", 0) + call("b", 0))]).text).toBe(call("a", 0) + call("b", 1));
+    const events = [content("x"), call("a", 0), call("b", 0)];
+    expect(scan([encoder.encode(events.join(""))]).text).toBe(content("x") + call("a", 0) + call("b", 1));
+  });
+
+  test("that count their output in the same chunk are passed on without usage", () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2 };
+    const counted = call("b", 0).replace(/\}\n\n$/, `,"usage":${JSON.stringify(usage)}}\n\n`);
+    const { text, facts } = scan([encoder.encode(call("a", 0) + counted)]);
+    expect(text).toBe(call("a", 0) + call("b", 1));
+    expect(facts.usage).toMatchObject({ counts });
+  });
+});
+
 describe("an event that is no chunk", () => {
   const ping = event({ type: "ping" });
 

@@ -8,7 +8,7 @@ import { usageToShow } from "./usage.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
-const telling = /"usage"\s*:\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
+const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
 /** The texts of a chunk, or of a whole completion, that are output. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)"\s*:\s*"/g;
 
@@ -33,12 +33,13 @@ export function createChatReader(options: {
   let usage: Record<string, unknown> | undefined;
 
   function read(data: unknown): Reading {
-    const { chunk, ...reading } = readChunk(data);
+    const { chunk, corrected, ...reading } = readChunk(data);
     if (!chunk) return reading;
     if (chunk.choices && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     usage = usageToShow(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, fate: "drop" };
-    return isPresent(chunk.usage) ? { ...reading, fate: withoutUsage(data as { usage: unknown }) } : reading;
+    const isChanged = corrected || isPresent(chunk.usage);
+    return isChanged ? { ...reading, fate: withoutUsage(data as { usage: unknown }) } : reading;
   }
 
   const reader = createStreamReader({

@@ -44,7 +44,7 @@ export function createStepReader(
   const callsTools = () => Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
 
   function read(data: unknown): Reading {
-    const { chunk, ...reading } = readChunk(data);
+    const { chunk, corrected: _, ...reading } = readChunk(data);
     if (!chunk) return reading;
     const { success, data: choices } = choicesShape.safeParse(chunk.choices ?? []);
     // A message before any delta is a whole answer. MiniMax repeats the whole message in its last chunk.

@@ -1,0 +1,184 @@
+import { describe, expect, test } from "vitest";
+import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
+import { createToolCallNumbering } from "./tool-calls.ts";
+
+type Entry = Record<string, unknown>;
+
+/** Numbers the entries of one choice, one chunk each. */
+function number(...entries: Entry[]) {
+  const correct = createToolCallNumbering();
+  const copies = structuredClone(entries);
+  const changed = copies.map((entry) => correct([{ index: 0, delta: { tool_calls: [entry] } }]));
+  return { entries: copies, changed, indexes: copies.map(({ index }) => index), calls: merge(copies) };
+}
+
+/** The calls as a client has them: pieces are joined by their index alone. */
+function merge(entries: Entry[]): unknown[] {
+  const message = {};
+  for (const entry of entries) mergeDelta(message, { tool_calls: [{ ...entry, id: undefined }] });
+  const { tool_calls = [] } = wholeMessage(message) as { tool_calls?: { function: Entry }[] };
+  return tool_calls.map((call) => [call.function.name, call.function.arguments]);
+}
+
+const call = (id: string | undefined, name: string | undefined, text: unknown, index?: unknown): Entry => ({
+  ...(index === undefined ? {} : { index }),
+  ...(id === undefined ? {} : { id, type: "function" }),
+  function: { ...(name === undefined ? {} : { name }), arguments: text },
+});
+const add = (text: string) => ["add", text];
+
+describe("tool calls that OpenAI would send", () => {
+  test("stay as they are", () => {
+    const { changed, indexes } = number(
+      call("a", "add", "", 0),
+      call(undefined, undefined, '{"a":', 0),
+      call(undefined, undefined, "1}", 0),
+      call("b", "add", "", 1),
+      call(undefined, undefined, "{}", 1),
+    );
+    expect(changed).toEqual([false, false, false, false, false]);
+    expect(indexes).toEqual([0, 0, 0, 1, 1]);
+  });
+
+  test("stay as they are if their pieces alternate", () => {
+    const { changed, calls } = number(
+      call("a", "add", "", 0),
+      call("b", "add", "", 1),
+      call(undefined, undefined, '{"a":1}', 0),
+      call(undefined, undefined, '{"b":', 1),
+      call(undefined, undefined, "", 0),
+      call(undefined, undefined, "2}", 1),
+    );
+    expect(changed.slice(0, 4)).toEqual([false, false, false, false]);
+    expect(calls).toEqual([add('{"a":1}'), add('{"b":2}')]);
+  });
+
+  test("stay as they are if the second comes first", () => {
+    expect(number(call("b", "add", "{}", 1), call("a", "add", "{}", 0)).changed).toEqual([false, false]);
+  });
+
+  test("are counted for each choice", () => {
+    const correct = createToolCallNumbering();
+    const choice = (index: number, id: string) => ({ index, delta: { tool_calls: [call(id, "add", "{}", 0)] } });
+    expect([correct([choice(0, "a"), choice(1, "b")]), correct([choice(1, "c")])]).toEqual([false, true]);
+  });
+});
+
+describe("two calls", () => {
+  const two = [add('{"a":1}'), add('{"a":2}')];
+
+  // https://github.com/ollama/ollama/issues/15457
+  test("at index 0 with ids of their own get an index each", () => {
+    const { indexes, changed, calls } = number(call("a", "add", '{"a":1}', 0), call("b", "add", '{"a":2}', 0));
+    expect([indexes, changed, calls]).toEqual([[0, 1], [false, true], two]);
+  });
+
+  test("at index 0 in one chunk get an index each", () => {
+    const tool_calls = [call("a", "add", "{}", 0), call("b", "add", "{}", 0)];
+    expect(createToolCallNumbering()([{ delta: { tool_calls } }])).toBe(true);
+    expect(tool_calls.map(({ index }) => index)).toEqual([0, 1]);
+  });
+
+  test("at index 0 whose arguments come in pieces get an index each", () => {
+    const { calls } = number(
+      call("a", "add", "", 0),
+      call(undefined, undefined, '{"a":1}', 0),
+      call("b", "add", '{"a"', 0),
+      call(undefined, undefined, ":2}", 0),
+    );
+    expect(calls).toEqual(two);
+  });
+
+  // https://github.com/NousResearch/hermes-agent/issues/62940
+  test.for([undefined, ""])("at index 0 with whole arguments and the id %j get an index each", (id) => {
+    const { indexes, calls } = number(call(id, "add", '{"a":1}', 0), call(id, "add", '{"a":2}', 0));
+    expect([indexes, calls]).toEqual([[0, 1], two]);
+  });
+
+  // https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
+  test.for([undefined, null])("at the index %j get one each", (index) => {
+    expect(number(call("a", "add", '{"a":1}', index), call("b", "add", '{"a":2}', index)).calls).toEqual(two);
+    expect(number(call("", "add", '{"a":1}', index), call("", "add", '{"a":2}', index)).calls).toEqual(two);
+    const pieces = [call("a", "add", '{"a"', index), call(undefined, undefined, ":1}", index)];
+    expect(number(...pieces, call("b", "add", '{"a":2}', index)).calls).toEqual(two);
+  });
+
+  // https://github.com/sgl-project/sglang/issues/6310: the name is at its tool's index, the arguments at the call's.
+  test("whose arguments are at another index than their name stay together", () => {
+    const { indexes, calls } = number(
+      call("a", "add", "", 1),
+      call(undefined, undefined, '{"a":1}', 0),
+      call("b", "add", "", 0),
+      call(undefined, undefined, '{"a":2}', 1),
+    );
+    expect(indexes).toEqual([1, 1, 0, 0]);
+    expect(calls).toEqual(two.toReversed());
+  });
+
+  test("with one id at two indexes stay two", () => {
+    const { changed, calls } = number(call("a", "add", '{"a":1}', 0), call("a", "add", '{"a":2}', 1));
+    expect([changed, calls]).toEqual([[false, false], two]);
+  });
+
+  test("of which one takes the other's index are told apart to the end", () => {
+    const { indexes } = number(
+      call("a", "add", "{}", 0),
+      call("b", "add", "{}", 0),
+      call("c", "add", "", 1),
+      call(undefined, undefined, "{}", 1),
+    );
+    expect(indexes).toEqual([0, 1, 2, 2]);
+  });
+});
+
+describe("one call", () => {
+  const one = [add('{"a":1}')];
+
+  test.for([0, undefined])("that repeats its id and name in every piece, at the index %j, stays one", (index) => {
+    const pieces = ['{"a"', ":1", "}"].map((text) => call("a", "add", text, index));
+    expect(number(...pieces).calls).toEqual(one);
+  });
+
+  test.for([0, undefined])("that repeats its name without an id, at the index %j, stays one", (index) => {
+    const pieces = ['{"a"', ":1", "}"].map((text) => call(undefined, "add", text, index));
+    expect(number(...pieces).calls).toEqual(one);
+  });
+
+  test("that gets its id later stays one", () => {
+    expect(number(call(undefined, "add", "", 0), call("a", undefined, '{"a":1}', 0)).indexes).toEqual([0, 0]);
+  });
+
+  test("whose arguments have braces in their texts is not whole before its end", () => {
+    const pieces = ['{"a":"}\\"', '}{","b":[{', "}]}"].map((text) => call(undefined, "add", text, 0));
+    expect(number(...pieces).indexes).toEqual([0, 0, 0]);
+  });
+
+  // https://github.com/ggml-org/llama.cpp/issues/20198
+  test("whose arguments are an object has them as text", () => {
+    const { entries, changed } = number(call("a", "add", { a: 1 }, 0));
+    expect([entries[0]?.function, changed]).toEqual([{ name: "add", arguments: '{"a":1}' }, [true]]);
+  });
+
+  test.for([-1, 128, 2 ** 53, 0.5, "0", {}])("at the index %j gets one that clients can use", (index) => {
+    expect(number(call("a", "add", "", index), call(undefined, undefined, "{}", index)).indexes).toEqual([0, 0]);
+  });
+
+  test("keeps the index 127", () => {
+    expect(number(call("a", "add", "{}", 127)).changed).toEqual([false]);
+  });
+});
+
+test.for([null, {}, { delta: null }, { delta: { tool_calls: null } }, { delta: { tool_calls: [null, "x"] } }])(
+  "leaves the choice %j alone",
+  (choice) => {
+    expect(createToolCallNumbering()([choice])).toBe(false);
+  },
+);
+
+test("takes time that grows with the number of calls", () => {
+  const began = performance.now();
+  expect(number(...Array.from({ length: 50_000 }, (_, at) => call(`c${at}`, "f", "{}", 0))).indexes.at(-1)).toBe(
+    49_999,
+  );
+  expect(performance.now() - began).toBeLessThan(3_000);
+});

@@ -1,0 +1,128 @@
+import { isObject } from "../structured/canonical.ts";
+
+type Entry = Record<string, unknown>;
+
+/** A call as far as it has come. */
+type Call = {
+  /** Its index as the provider stated it. */
+  stated: unknown;
+  /** Its index as clients see it. */
+  shown: number;
+  id: unknown;
+  arguments: ReturnType<typeof createJsonProgress>;
+};
+
+/** The calls of one choice, and the first index above all of theirs. */
+type Calls = { list: Call[]; taken: Set<number>; next: number };
+
+/** Only the last calls can continue, so that a hostile stream is not searched quadratically. */
+const maxOpenCalls = 128;
+/** Clients keep calls in an array, which a higher index would make too long. */
+const maxIndex = 127;
+
+/**
+ * Gives each tool call of a stream an index of its own and each piece the index of its call, since clients put calls
+ * together by index alone. Arguments become text. Providers differ:
+ * - Ollama sent every call at index 0, each with an id: https://github.com/ollama/ollama/issues/15457
+ * - Gemini sends parallel calls at one index, or none: https://github.com/NousResearch/hermes-agent/issues/62940,
+ *   https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
+ * - SGLang sent a call's arguments at another index than its name: https://github.com/sgl-project/sglang/issues/6310
+ * - llama.cpp and TGI sent arguments as an object: https://github.com/ggml-org/llama.cpp/issues/20198,
+ *   https://github.com/huggingface/text-generation-inference/issues/2136
+ * @returns a function that corrects a chunk's choices in place and returns whether anything changed
+ */
+export function createToolCallNumbering(): (choices: readonly unknown[]) => boolean {
+  const callsOf = new Map<unknown, Calls>();
+
+  return (choices) => {
+    let changed = false;
+    for (const choice of choices) {
+      if (!isObject(choice) || !isObject(choice.delta) || !Array.isArray(choice.delta.tool_calls)) continue;
+      const place = choice.index ?? 0;
+      const calls = callsOf.get(place) ?? { list: [], taken: new Set(), next: 0 };
+      callsOf.set(place, calls);
+      for (const entry of choice.delta.tool_calls) if (isObject(entry) && correct(calls, entry)) changed = true;
+    }
+    return changed;
+  };
+}
+
+function correct(calls: Calls, entry: Entry): boolean {
+  const wasObject = argumentsAsText(entry.function);
+  const call = continuedBy(calls.list, entry) ?? begin(calls, entry);
+  call.id ||= entry.id;
+  if (isObject(entry.function)) call.arguments.add(entry.function.arguments);
+  const isMoved = entry.index !== call.shown;
+  entry.index = call.shown;
+  return wasObject || isMoved;
+}
+
+/** The call whose next piece an entry is. Without an id or a name, it is the last one's if no other is open there. */
+function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
+  const known = calls.slice(-maxOpenCalls).findLast((call) => continues(call, entry));
+  return known ?? (entry.id || nameOf(entry) ? undefined : calls.at(-1));
+}
+
+function continues(call: Call, entry: Entry): boolean {
+  const isPlaced = isPresent(entry.index);
+  const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
+  if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
+  if (entry.id && call.id) return true;
+  // Without ids, whole arguments end a call. Without an index too, so does a name, unless arguments are open.
+  return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
+}
+
+function begin(calls: Calls, { index, id }: Entry): Call {
+  const shown = isIndex(index) && !calls.taken.has(index) ? index : calls.next;
+  const call = { stated: index, shown, id, arguments: createJsonProgress() };
+  calls.list.push(call);
+  calls.taken.add(shown);
+  calls.next = Math.max(calls.next, shown + 1);
+  return call;
+}
+
+function isIndex(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maxIndex;
+}
+
+function nameOf(entry: Entry): unknown {
+  const called = isObject(entry.function) ? entry.function : entry.custom;
+  return isObject(called) && called.name;
+}
+
+/** Turns a function's arguments into text if they are an object. @returns whether they were */
+function argumentsAsText(called: unknown): boolean {
+  if (!isObject(called) || typeof called.arguments !== "object" || called.arguments === null) return false;
+  called.arguments = JSON.stringify(called.arguments);
+  return true;
+}
+
+/** Follows the pieces of an object's JSON to its closing brace. */
+function createJsonProgress() {
+  let depth = 0;
+  let whole = false;
+  let quoted = false;
+  let escaped = false;
+
+  function add(piece: unknown): void {
+    if (typeof piece !== "string" || whole) return;
+    for (const character of piece) {
+      if (escaped) escaped = false;
+      else if (quoted) {
+        if (character === '"') quoted = false;
+        else escaped = character === "\\";
+      } else if (character === '"') quoted = true;
+      else if (character === "{" || character === "[") depth += 1;
+      else if (character === "}" || character === "]") {
+        depth -= 1;
+        whole ||= depth === 0;
+      }
+    }
+  }
+
+  return { add, isWhole: () => whole, isOpen: () => depth > 0 };
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}

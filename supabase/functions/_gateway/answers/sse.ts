@@ -30,14 +30,17 @@ export const lineEnd = /\r\n?|\n/;
 export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge: () => void): EventSplitter {
   let pending: Uint8Array = empty;
   let stopped = false;
+  let begun = false;
 
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : append(pending, bytes);
     // The end of the line before may be what makes the next byte a blank line.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
-    let passFrom = 0;
-    let eventFrom = 0;
+    // A byte order mark is not part of the first event, and some clients take it for the beginning of a field.
+    const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
+    let passFrom = from;
+    let eventFrom = from;
     // Looked for again only once it is passed: else all that is left would be searched for each event without one.
     let blankByFeeds: number | undefined;
     while (!stopped) {
@@ -46,6 +49,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
       }
       const eventEnd = endOfEvent(whole, searchFrom, blankByFeeds);
       if (eventEnd < 0) break;
+      begun = true;
       const fate = take(whole.subarray(eventFrom, eventEnd));
       if (fate !== "pass") {
         if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
@@ -99,22 +103,8 @@ export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
   return byteOrderMark.startsWith(text) || openBeginning.test(unmarked) ? undefined : false;
 }
 
-/** Comments and fields that say nothing by themselves, as providers send to keep a connection open. */
-export function isSilent(event: string): boolean {
-  return hasNoneBut(/^(?::|id:|retry:)/, event);
-}
-
-/**
- * An event with a name, other than an error's, and no data: nobody is to be told of it (WHATWG HTML, 9.2.6), and stock
- * clients fail by it.
- */
-export function isNameAlone(event: string): boolean {
-  return hasNoneBut(/^(?::|id:|retry:|event:(?! ?error\s*$))/, event);
-}
-
-function hasNoneBut(fields: RegExp, event: string): boolean {
-  return event.split(lineEnd).every((line) => line.trim() === "" || fields.test(line));
-}
+/** A line that keeps a connection open without ending an event: older SDKs fail on a blank line without data before it. */
+export const keepaliveLine: Uint8Array = new TextEncoder().encode(": keepalive\n");
 
 /** The data of an event: its `data` fields, joined by line feeds. */
 export function dataOf(event: string): string {

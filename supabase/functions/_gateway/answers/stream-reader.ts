@@ -1,10 +1,12 @@
 import type { Platform } from "../runs/run.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
+import { isObject } from "../structured/canonical.ts";
 import { createOutputCounter, estimateTokens } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
 import { latestUsage, type StatedUsage } from "../usage/usage.ts";
+import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { createEventSplitter, dataOf, type Fate, isNameAlone, isSilent, lineEnd, strayLinesOf } from "./sse.ts";
+import { createEventSplitter, dataOf, type Fate, keepaliveLine, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** What a stream has told so far. */
 export type StreamFacts = {
@@ -75,7 +77,7 @@ export type StreamDialect = {
   /** Where JSON strings that are output begin, to the first of their text; global. */
   output: RegExp;
   /** Reads the data of an event. */
-  read: (data: unknown) => Reading;
+  read: (data: Record<string, unknown>) => Reading;
   /** Is shown the data of every event, where somebody has to know what they say. */
   observe?: (data: unknown) => void;
   completion: StreamReader["completion"];
@@ -84,9 +86,9 @@ export type StreamDialect = {
 const errorEvent = /^event: ?error\s*$/m;
 
 /**
- * Reads a stream in a surface's dialect. Content events are never parsed: only the first, which names the answer, and
- * those that tell usage, an error or the end. What is neither an event of the dialect nor silent is a failure, and is
- * passed on to nobody.
+ * Reads a stream in a surface's dialect. Content events are not parsed, except the first, which names the answer, and
+ * those with usage, an error or the end. Anything else is dropped if it only keeps the connection open or extends the
+ * protocol, since stock clients fail on it; otherwise it ends the stream as a failure.
  */
 export function createStreamReader(dialect: StreamDialect): StreamReader {
   const facts: StreamFacts = {
@@ -99,6 +101,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     outputBytes: 0,
     outputBytesAtUsage: 0,
   };
+  let ending = false;
   const decoder = new TextDecoder("utf-8");
   const bytesSoFar = createOutputCounter(dialect.output);
   const splitter = createEventSplitter(take, () => {
@@ -112,20 +115,22 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       if (dialect.observe) observe(text, dialect.observe);
       return "pass";
     }
-    if (isSilent(text)) return "pass";
-    if (isNameAlone(text)) return "drop";
-    const stray = facts.events === 0 ? strayLinesOf(text) : "";
-    if (stray.startsWith("{")) return refuse(stray);
-    const data = dataOf(text).trim();
+    const stray = strayLinesOf(text);
+    if (facts.events === 0 && stray.startsWith("{")) return refuse(stray);
+    const data = dataOf(text).trim() || stray;
+    const isError = errorEvent.test(text);
+    // openai-python and openai-go fail on an event without data: https://github.com/openai/openai-python/issues/2722,
+    // https://github.com/openai/openai-go/pull/621
+    if (data === "" && !isError) return text.includes(":") ? keepaliveLine : "drop";
     if (data === "[DONE]") {
       // An end of nothing is no answer.
       if (facts.events === 0 && !facts.usage) return refuse();
       facts.done = true;
       return "stop";
     }
-    const reading = errorEvent.test(text) ? undefined : readData(data);
-    if (!reading || reading.fate === "fail") {
-      if (reading?.usage) learn(reading);
+    const reading: Reading = isError ? { fate: "fail" } : readData(data);
+    if (reading.fate === "fail") {
+      if (reading.usage) learn(reading);
       return refuse(facts.events === 0 ? data : undefined);
     }
     // What it counts is its own content, too.
@@ -161,15 +166,18 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     facts.guessedOutputTokens = estimateTokens(bytes);
   }
 
-  function readData(data: string): Reading | undefined {
+  function readData(data: string): Reading {
+    const value = parsed(data);
+    // A connection that is cut after all content can cut the usage.
+    if (value === undefined && ending && facts.finished) return { fate: "drop" };
+    if (!isObject(value)) return { fate: tellsError(value ?? data) ? "fail" : "drop" };
     try {
-      const value = parseAnswer(data);
       const reading = dialect.read(value);
       if (nestsTooDeeply(value, data)) return { ...reading, fate: "fail" };
       if (reading.fate !== "fail") dialect.observe?.(value);
       return reading;
     } catch {
-      return undefined;
+      return { fate: "fail" };
     }
   }
 
@@ -179,6 +187,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   }
 
   function end(): Uint8Array[] {
+    ending = true;
     const last = splitter.end();
     facts.done ||= isWhole(facts);
     return last;
@@ -191,12 +200,13 @@ function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): bo
   return input_tokens === 0 && output_tokens === 0;
 }
 
-const errorMembers = ["error", "errors", "message", "msg", "detail"];
-
-/** Whether an event that is not of its dialect tells an error, in whatever shape. Others may be dropped. */
-export function tellsError(event: Record<string, unknown>): boolean {
-  const isNamed = event.type === "error" || event.object === "error";
-  return isNamed || errorMembers.some((member) => event[member] !== undefined && event[member] !== null);
+/** Undefined if it is not JSON. */
+function parsed(data: string): unknown {
+  try {
+    return parseAnswer(data);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What only looks like content is passed on all the same, and is nothing to anybody here. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type Reading, tellsError } from "../answers/stream-reader.ts";
+import { hasError, tellsError } from "../answers/error-events.ts";
+import type { Reading } from "../answers/stream-reader.ts";
 import { isObject } from "../structured/canonical.ts";
 import { readTier } from "../usage/read-usage.ts";
 import type { UsageLimits } from "../usage/usage.ts";
@@ -11,7 +12,6 @@ const chunkShape = z.looseObject({
   created: z.number().optional().catch(undefined),
   model: z.string().optional().catch(undefined),
   choices: z.array(z.unknown()).nullish(),
-  error: z.unknown().optional(),
 });
 export type Chunk = z.infer<typeof chunkShape>;
 
@@ -36,12 +36,12 @@ export function createChunkReader({
     if (!success) return { fate: "fail" };
     const { choices } = chunk;
     const usage = readChatUsage(chunk, usageLimits);
-    if (choices ? isPresent(chunk.error) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
+    if (choices ? hasError(chunk) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
     const statesUsage = usage !== undefined || isPresent(chunk.usage);
     // Some send events of their own, such as {"type":"ping"}, at which stock clients fail.
     if (!choices && !statesUsage) return { fate: "drop" };
     for (const choice of choices ?? []) {
-      if (isObject(choice) && choice.finish_reason) finished.add(choice.index ?? 0);
+      if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
     }
     const usageIsFinal = !choices?.length && statesUsage;
     return {
@@ -52,9 +52,15 @@ export function createChunkReader({
       usageIsFinal,
       servedTier: readTier(chunk),
       finished: finished.size >= asked,
-      content: !usageIsFinal,
+      // Azure's first chunk has the prompt's filter results only.
+      content: Boolean(choices?.length),
     };
   };
+}
+
+/** Whether a finish reason ends its choice. Any text does, apart from "null", which DashScope sends until the end. */
+export function isFinish(reason: unknown): boolean {
+  return Boolean(reason) && reason !== "null";
 }
 
 function isPresent(value: unknown): boolean {

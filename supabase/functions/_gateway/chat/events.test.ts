@@ -29,6 +29,8 @@ const body = [
   'data: {"choices":\r\ndata: []}\r\n\r\n',
   content("end"),
 ];
+/** What clients get of it: older SDKs fail on a blank line that follows no data. */
+const shown = [": keepalive\n", ...body.slice(1)];
 const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
 
 describe("the scanner", () => {
@@ -36,7 +38,7 @@ describe("the scanner", () => {
     const bytes = encoder.encode(whole);
     for (let at = 0; at <= bytes.length; at++) {
       const { text, facts } = scan([bytes.slice(0, at), bytes.slice(at)]);
-      expect(text, `split at ${at}`).toBe(body.join(""));
+      expect(text, `split at ${at}`).toBe(shown.join(""));
       expect(facts).toMatchObject({ usage: { counts }, usageIsFinal: true, done: true, failed: false });
     }
   });
@@ -51,15 +53,17 @@ describe("the scanner", () => {
           pieces.push(bytes.slice(at, at + size));
           at += size;
         }
-        expect(scan(pieces).text).toBe(body.join(""));
+        expect(scan(pieces).text).toBe(shown.join(""));
       }),
     );
-    expect(scan([...bytes].map((byte) => Uint8Array.of(byte))).text).toBe(body.join(""));
+    expect(scan([...bytes].map((byte) => Uint8Array.of(byte))).text).toBe(shown.join(""));
   });
 
   test("never holds a whole event back for the next", () => {
     const scanner = createReader();
-    for (const each of body) expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(each);
+    for (const [at, each] of body.entries()) {
+      expect(Buffer.concat(scanner.push(encoder.encode(each))).toString()).toBe(shown[at]);
+    }
   });
 
   test("takes a large event in many pieces without copying it for each of them", () => {
@@ -268,16 +272,66 @@ describe("tool calls", () => {
   });
 });
 
-describe("an event that is no chunk", () => {
-  const ping = event({ type: "ping" });
+// An event without data fails openai-python (https://github.com/openai/openai-python/issues/2722) and openai-go before
+// 3.43 (https://github.com/openai/openai-go/pull/621), which take the blank line for the end of an empty event.
+test.for([
+  ": OPENROUTER PROCESSING\n\n",
+  ":\n\n",
+  "id: 7\nretry: 10\n\n",
+  "event: ping\n\n",
+  "event: ping\ndata:\n\n",
+  "data: \n\n",
+])("the event %j, which has no data, becomes a line that ends no event", (silent) => {
+  const { text, facts } = scan([encoder.encode(silent + content("a") + silent + content("b"))]);
+  expect(text).toBe(`: keepalive\n${content("a")}: keepalive\n${content("b")}`);
+  expect(facts).toMatchObject({ failed: false, events: 2 });
+});
 
-  test("is dropped, first or later, and is no content", () => {
-    for (const other of [ping, `event: ping\n${ping}`, event({}), event({ choices: null, id: "x", created: 1 })]) {
-      const { text, facts } = scan([encoder.encode(other + content("a") + other + content("b"))]);
-      expect(text).toBe(content("a") + content("b"));
-      expect(facts).toMatchObject({ failed: false, events: 2 });
-    }
-    expect(scan([encoder.encode(`${ping}data: [DONE]\n\n`)]).facts).toMatchObject({ failed: true, events: 0 });
+test("blank lines between events are dropped", () => {
+  expect(scan([encoder.encode(`\n\n${content("a")}\n\n\r\n\r\n${content("b")}`)]).text).toBe(
+    content("a") + content("b"),
+  );
+});
+
+test("a byte order mark is dropped, however it is cut", () => {
+  const bytes = encoder.encode(`\uFEFF${content("a")}${content("b")}`);
+  for (let at = 0; at <= 8; at++) {
+    expect(scan([bytes.slice(0, at), bytes.slice(at)]).text).toBe(content("a") + content("b"));
+  }
+});
+
+describe("an event that is not a chunk", () => {
+  // data: null: https://github.com/NousResearch/hermes-agent/pull/80822; a time:
+  // https://github.com/missuo/FreeGPT35/pull/29; a chunk without choices: https://github.com/pydantic/pydantic-ai/issues/5165
+  test.for([
+    event({ type: "ping" }),
+    `event: ping\n${event({ type: "ping" })}`,
+    "event: ping\ndata: {}\n\n",
+    event({ object: "chat.completion.chunk" }),
+    event({ choices: null, id: "x", created: 1 }),
+    event({ id: "x", x_groq: { id: "req_1" } }),
+    event({ citations: ["https://example.org"], search_results: [] }),
+    event({ type: "status", message: "Searching the web" }),
+    event({ object: "progress", detail: { step: 1 } }),
+    event({ type: "message_start", message: { role: "assistant" } }),
+    event({ status: "ok", code: 200, message: "queued" }),
+    event({ message: "keep-alive" }),
+    event({ error: null, detail: null }),
+    event(null),
+    event(1),
+    event([]),
+    event("ping"),
+    "data: ping\n\n",
+    "data: heartbeat\n\n",
+    "data: [HEARTBEAT]\n\n",
+    "data: 2024-04-07 20:20:50.554328\n\n",
+    "event: heartbeat\ndata: still thinking\n\n",
+    "nothing\n\n",
+  ])("%j is dropped, first or later, and is not content", (other) => {
+    const { text, facts } = scan([encoder.encode(other + content("a") + other + content("b"))]);
+    expect(text).toBe(content("a") + content("b"));
+    expect(facts).toMatchObject({ failed: false, events: 2 });
+    expect(scan([encoder.encode(`${other}data: [DONE]\n\n`)]).facts).toMatchObject({ failed: true, events: 0 });
   });
 
   test("but states usage is a usage chunk", () => {
@@ -288,6 +342,16 @@ describe("an event that is no chunk", () => {
       expect(completionOf(content("a") + event(stated))[0]).toMatchObject({ usage });
     }
   });
+});
+
+// https://learn.microsoft.com/azure/ai-services/openai/concepts/content-filter: the first chunk has no choices.
+test("a chunk with empty choices passes and is not content", () => {
+  const filtered = event(chunk({ id: "", choices: [], prompt_filter_results: [{ prompt_index: 0 }] }));
+  expect(scan([encoder.encode(filtered + content("a"))])).toMatchObject({
+    text: filtered + content("a"),
+    facts: { events: 1 },
+  });
+  expect(scan([encoder.encode(`${filtered}data: [DONE]\n\n`)]).facts.failed).toBe(true);
 });
 
 describe("a stream without [DONE]", () => {
@@ -304,6 +368,41 @@ describe("a stream without [DONE]", () => {
     expect(isDone(content("a") + finish(0) + finish(1), 2)).toBe(true);
     expect(isDone(content("a") + usageChunk)).toBe(true);
     expect(isDone(content("a") + finish(0) + event({ error: {} }))).toBe(false);
+  });
+
+  // Reasons of OpenAI, Anthropic, Gemini and Mistral, and of servers that pass on their models' own.
+  test.for([
+    ["stop", true],
+    ["length", true],
+    ["content_filter", true],
+    ["tool_calls", true],
+    ["function_call", true],
+    ["eos", true],
+    ["eos_token", true],
+    ["end_turn", true],
+    ["stop_sequence", true],
+    ["MAX_TOKENS", true],
+    ["model_length", true],
+    ["error", true],
+    ["", false],
+    [null, false],
+    // DashScope sends this until the end: https://help.aliyun.com/zh/model-studio/qwen-api-reference
+    ["null", false],
+  ] as const)("is done after the finish reason %j: %s", ([reason, done]) => {
+    expect(isDone(content("a") + finish(0, reason))).toBe(done);
+    const choices = [{ index: 0, delta: { content: "b" }, finish_reason: reason }];
+    expect(isDone(content("a") + event(chunk({ choices })))).toBe(done);
+    expect(isDone(event(chunk({ choices })))).toBe(done);
+  });
+
+  test("is done where its last event is cut after every finish reason", () => {
+    for (const cut of ["data", 'data: {"id":"c1","choices":[],"usa', ": keep", "event: p"]) {
+      expect(isDone(content("a") + finish(0) + cut)).toBe(true);
+      expect(isDone(content("a") + cut)).toBe(false);
+    }
+    expect(isDone(`${content("a")}${finish(0)}event: error\ndata: {"mess`)).toBe(false);
+    expect(isDone(`${content("a")}${usageChunk}data: [DO`)).toBe(true);
+    expect(isDone(`${content("a")}${usageChunk}data: {"id":"c1","choices":[{"del`)).toBe(false);
   });
 
   test("is not done by what its content says", () => {
@@ -327,17 +426,26 @@ describe("failures", () => {
     'data: {"message":"secret"}\n\n',
     'data: {"object":"error","code":500}\n\n',
     'data: {"type":"error"}\n\n',
+    'data: {"error":"overloaded"}\n\n',
+    'data: [{"error":{"code":429}}]\n\n',
+    'data: {"type":"rate_limit","code":"429","message":"secret"}\n\n',
+    'data: {"type":"overloaded","message":"secret"}\n\n',
+    'data: {"status":503,"message":"secret"}\n\n',
+    'data: {"choices":[],"x_groq":{"error":"secret"}}\n\n',
+    "data: Error\n\n",
+    "data: <html>secret\n\n",
+    "event: error\n\n",
     'data: {"detail":"secret"}\n\n',
     'data: {"message":"secret","choices":"none"}\n\n',
     'data: Traceback (secret): "choices":\n\n',
     'data: {"usage":{ secret\n\n',
     "Traceback (secret)\n\n",
     '{"error":"secret"}\n\n',
-    "data: secret",
+    "data: a secret",
   ])("%j is a failure, first or later, and not passed on", (garbage) => {
     for (const before of ["", content("a"), `${content("a")}: wait\n\n`]) {
       const { text, facts } = scan([encoder.encode(before + garbage + content("b"))]);
-      expect(text).toBe(before);
+      expect(text).toBe(before.replace(": wait\n\n", ": keepalive\n"));
       expect(facts).toMatchObject({ failed: true, events: before === "" ? 0 : 1 });
     }
   });
@@ -350,14 +458,6 @@ describe("failures", () => {
       expect(text).toBe(content("a"));
       expect(facts).toMatchObject({ failed: true, done: false, usage: { counts }, usageIsFinal: true });
     }
-  });
-
-  test("what only keeps the connection open is none", () => {
-    const idle = ": OPENROUTER PROCESSING\n\nid: 7\nretry: 10\n\n\n\n";
-    expect(scan([encoder.encode(idle + content("a") + idle)])).toMatchObject({
-      text: idle + content("a") + idle,
-      facts: { failed: false, events: 1 },
-    });
   });
 
   test("a stream that ends within its last event has that when it is whole", () => {
@@ -398,7 +498,7 @@ describe("the terminator and the ends of lines", () => {
 
   test("of one carriage return each are as good as any, wherever the stream is split", () => {
     const returns = encoder.encode(whole.replaceAll("\r\n", "\n").replaceAll("\n", "\r"));
-    const passed = body.join("").replaceAll("\r\n", "\n").replaceAll("\n", "\r");
+    const passed = shown[0] + body.slice(1).join("").replaceAll("\r\n", "\n").replaceAll("\n", "\r");
     for (let at = 0; at <= returns.length; at++) {
       const { text, facts } = scan([returns.slice(0, at), returns.slice(at)]);
       expect(text, `split at ${at}`).toBe(passed);

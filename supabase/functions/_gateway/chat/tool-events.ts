@@ -4,7 +4,7 @@ import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { type Chunk, createChunkReader } from "./chunk.ts";
+import { type Chunk, createChunkReader, isFinish } from "./chunk.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 import { turnOf } from "./message.ts";
 import { usageToShow } from "./usage.ts";
@@ -14,7 +14,7 @@ const delta = z
   .looseObject({ tool_calls: z.array(z.looseObject({})).nullish() })
   .nullish()
   .transform((value) => value ?? {});
-const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.string().nullish() }));
+const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown() }));
 type Choices = z.infer<typeof choicesShape>;
 
 /** How an answer of several steps is called: as its first chunk was. */
@@ -64,7 +64,7 @@ export function createStepReader(
   /** What is between the model and us: the calls, and the end that is none. */
   function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
-    const ends = Boolean(choice.finish_reason);
+    const ends = isFinish(choice.finish_reason);
     if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
@@ -102,7 +102,7 @@ export function createStepReader(
 /** A client that has been told who speaks is not told again. */
 function withoutOpening(choice: Choices[number]): Choices {
   const { role, ...rest } = choice.delta;
-  const opens = role !== undefined && !choice.finish_reason && !choice.delta.tool_calls && !hasText(rest);
+  const opens = role !== undefined && !isFinish(choice.finish_reason) && !choice.delta.tool_calls && !hasText(rest);
   return opens ? [] : [{ ...choice, delta: rest }];
 }
 

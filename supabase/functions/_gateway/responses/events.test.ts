@@ -45,11 +45,39 @@ describe("a response's stream", () => {
     expect([done, rest]).toEqual(["data: [DONE]", ""]);
   });
 
-  test("drops events of other kinds, which clients do not know", () => {
-    const ping = event("ping", { time: 1 });
-    const { text, facts } = scan(ping, created, ping, delta("a"), ping, completed);
+  test.for([
+    event("ping", { time: 1 }),
+    event("status", { message: "Searching" }),
+    "event: ping\ndata: {}\n\n",
+    'data: {"time":1}\n\n',
+    'data: {"type":null}\n\n',
+    "data: ping\n\n",
+    "data: null\n\n",
+  ])("drops %j, which clients do not know", (other) => {
+    const { text, facts } = scan(other, created, other, delta("a"), other, completed);
     expect(text).toBe(created + delta("a"));
     expect(facts).toMatchObject({ done: true, failed: false });
+  });
+
+  test("passes events of its own kind that are new", () => {
+    const [first, later] = [event("response.new_event", { x: 1 }), event("response.mcp_call.failed", { x: 1 })];
+    const { text, facts } = scan(created, first, delta("a"), later, completed);
+    expect(text).toBe(created + first + delta("a") + later);
+    expect(facts).toMatchObject({ done: true, failed: false });
+  });
+
+  test("has a line in place of what keeps its connection open", () => {
+    const keepalive = event("keepalive", { sequence_number: 2 });
+    expect(scan(created, keepalive, ": wait\n\n", delta("a")).text).toBe(
+      `${created}: keepalive\n: keepalive\n${delta("a")}`,
+    );
+  });
+
+  test("is not whole without its last event, unless [DONE] follows its content", () => {
+    const done = event("response.output_text.done", { text: "a" });
+    expect(scan(created, delta("a"), done).facts.done).toBe(false);
+    expect(scan(created, delta("a"), done, "data: [DONE]\n\n").facts).toMatchObject({ done: true, failed: false });
+    expect(scan(created, "data: [DONE]\n\n").facts).toMatchObject({ done: false, failed: true });
   });
 
   test("guesses its output from the deltas alone", () => {
@@ -66,6 +94,9 @@ describe("a response's stream", () => {
     'data: {"type":"server_error","message":"secret"}\n\n',
     'data: {"error":{"message":"secret"}}\n\n',
     'data: {"choices":[oops\n\n',
+    'data: {"choices":[{"delta":{"content":"secret"}}]}\n\n',
+    'data: {"object":"response","output":[]}\n\n',
+    'event: response.output_text.delta\ndata: {"delta":"secret"}\n\n',
     "Traceback (secret)\n\n",
   ])("%j is a failure, and not passed on", (failure) => {
     for (const before of ["", created, created + delta("a")]) {

@@ -1,17 +1,13 @@
 import { z } from "zod";
-import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
+import { tellsError } from "../answers/error-events.ts";
+import { keepaliveLine } from "../answers/sse.ts";
+import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
 import { saidInResponse } from "./said.ts";
 
-/** What OpenAI sends while a long response makes it wait, which stock clients do not know: a comment does the same. */
-export const keepaliveEvent = "keepalive";
-export const keepaliveComment = new TextEncoder().encode(": keepalive\n\n");
-/** The events of a response, which are all that clients know. */
-export const responseEvent = /^response\./;
-
 const eventShape = z.looseObject({
-  type: z.string(),
+  type: z.string().catch(""),
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
 /** Before anything is written. */
@@ -23,6 +19,18 @@ const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** The texts of an event that are output. */
 export const outputTexts = /"delta"\s*:\s*"/g;
+
+/** Members of a whole response, a chat's chunk, or an event that has its type elsewhere. */
+const misplaced = ["output", "choices", "response", "item", "delta"];
+
+/** Reads an event that is not a response's own, which stock clients do not know; undefined for those that are. */
+export function readOther(event: { type: string }): Reading | undefined {
+  if (event.type.startsWith("response.")) return undefined;
+  // OpenAI sends these while a long response is computed.
+  if (event.type === "keepalive") return { fate: keepaliveLine };
+  const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
+  return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
+}
 
 /** Reads the usage that a response states. @returns undefined where it states too little to charge by */
 export function readResponseUsage(
@@ -44,8 +52,8 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
-    if (event.type === keepaliveEvent) return { fate: keepaliveComment };
-    if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
+    const other = readOther(event);
+    if (other) return other;
     const usage = readResponseUsage(event.response, usageLimits);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (!endEvents.has(event.type)) return { fate: "pass", content: !beginEvents.has(event.type) };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { createStreamReader, type Reading, type StreamReader, tellsError } from "../answers/stream-reader.ts";
+import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import {
@@ -7,16 +7,14 @@ import {
   completion,
   endEvents,
   failureEvent,
-  keepaliveComment,
-  keepaliveEvent,
   outputTexts,
+  readOther,
   readResponseUsage,
-  responseEvent,
 } from "./events.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
-  type: z.string(),
+  type: z.string().catch(""),
   output_index: z.number().int().min(0).optional(),
   item: z.looseObject({ type: z.string() }).optional(),
   response: z.looseObject({ id: z.unknown(), created_at: z.unknown(), usage: z.unknown().optional() }).optional(),
@@ -50,8 +48,8 @@ export function createStepReader(
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { fate: "fail" };
-    if (event.type === keepaliveEvent) return { fate: keepaliveComment };
-    if (!responseEvent.test(event.type)) return { fate: tellsError(event) ? "fail" : "drop" };
+    const other = readOther(event);
+    if (other) return other;
     const usage = readResponseUsage(event.response, options.usageLimits);
     if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true };
     if (endEvents.has(event.type)) {

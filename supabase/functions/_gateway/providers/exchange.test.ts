@@ -3,6 +3,7 @@ import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import { postOf } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";
@@ -52,7 +53,7 @@ async function postInDeno(userAgent: string, url: string, calls: number, abandon
       let said = "";
       let timer;
       try {
-        const { answer, abandon } = post(${JSON.stringify(url)}, {}, "{}");
+        const { answer, abandon } = post(${JSON.stringify(url)}, { "accept-encoding": "identity" }, "{}");
         timer = setTimeout(abandon, 2_000);
         const { status, read } = await answer;
         clearTimeout(timer);
@@ -114,6 +115,33 @@ describe.each([
     ["has no content", "204:", (socket) => socket.end("HTTP/1.1 204 No Content\r\n\r\n")],
   ])("a provider that %s is over", async (_what, said, act) => {
     expect(await postInDeno(userAgent, await provider(act), 1, 300)).toEqual([said]);
+  });
+
+  test.each<[string, (text: string) => Buffer]>([
+    ["gzip", gzipSync],
+    ["X-GZIP", gzipSync],
+    ["deflate", deflateSync],
+    ["deflate", deflateRawSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+    ["identity, gzip", gzipSync],
+  ])("an answer in the coding %s is decoded", async (coding, encode) => {
+    const url = await httpProvider(
+      (_, response) => response.writeHead(200, { "content-encoding": coding }).end(encode("whole")),
+      () => {},
+    );
+    expect(await postInDeno(userAgent, url, 2)).toEqual(["200:whole", "200:whole"]);
+  });
+
+  test("an answer that is cut or wrong in its coding is cut", async () => {
+    const whole = gzipSync("whole");
+    for (const body of [whole.subarray(0, -9), Buffer.from("plain")]) {
+      const url = await httpProvider(
+        (_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(body),
+        () => {},
+      );
+      expect(await postInDeno(userAgent, url, 1)).toEqual([expect.stringMatching(/^200:(?:whole)?!$/)]);
+    }
   });
 
   test("an answer that is given up in the middle is cut, and its provider is left", async () => {

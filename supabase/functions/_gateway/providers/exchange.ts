@@ -1,13 +1,13 @@
 import { Buffer } from "node:buffer";
 import * as http from "node:http";
 import * as https from "node:https";
+import { type BodyReader, readerOf } from "./body-reader.ts";
+import { decoded } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
 /** A connection that nobody has used for longer is not used again, in milliseconds: what is between may have dropped it. */
 const idleConnectionMs = 30_000;
-/** What may wait for its reader before the connection is held up, in bytes. */
-const mostHeld = 64 * 1024;
 
 /** Deno sends a request again where a connection that was used before is reset, which may be a second charge. */
 function neverAgain(agent: http.Agent): http.Agent {
@@ -25,24 +25,12 @@ const schemes = {
   "https:": { request: https.request, agent: neverAgain(new https.Agent(connections)) },
 } as const;
 
-/** A provider's answer, from its head on. */
-export type Answer = {
+/** A provider's answer, from its head on. Its bytes are decoded. */
+export type Answer = BodyReader & {
   status: number;
   /** A header by its name in lower case. */
   header: (name: string) => string | undefined;
-  /** How its bytes are coded still: `identity` where they are what it says. */
-  encoding: string;
-  /** The next bytes; undefined at the end. @throws Error where it was cut */
-  read: () => Promise<Uint8Array | undefined>;
-  /**
-   * Hands over what comes as soon as it is there, with no promise for each piece, until `take` says that it has had
-   * enough. @returns whether there may be more @throws Error where it was cut
-   */
-  pour: (take: Take) => Promise<boolean>;
 };
-
-/** Takes the next bytes. @returns whether it wants more */
-export type Take = (bytes: Uint8Array) => boolean;
 
 /** A request on its way, and what becomes of it. */
 export type Exchange = { answer: Promise<Answer>; abandon: () => void };
@@ -100,8 +88,7 @@ function postByNode(url: string, headers: Record<string, string>, body: string):
       resolve({
         status,
         header: (name) => told[name]?.toString(),
-        encoding: told["content-encoding"]?.toLowerCase() || "identity",
-        ...readerOf(response),
+        ...decoded(readerOf(response), told["content-encoding"]),
       });
     });
     const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
@@ -137,83 +124,4 @@ function listOf(headers: Record<string, string>): string[] {
   const list: string[] = [];
   for (const name in headers) list.push(name, headers[name] ?? "");
   return list;
-}
-
-/** Reads an answer at its reader's pace. */
-function readerOf(response: http.IncomingMessage): Pick<Answer, "read" | "pour"> {
-  let come: Uint8Array[] = [];
-  let held = 0;
-  let ended = false;
-  let failure: Error | undefined;
-  let wake: (() => void) | undefined;
-  const tell = () => {
-    wake?.();
-    wake = undefined;
-  };
-  response.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
-    // A Buffer's own slices copy nothing, and its searches take longer.
-    come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    held += bytes.byteLength;
-    if (held > mostHeld) response.pause();
-    tell();
-  });
-  response.on("end", () => {
-    ended = true;
-    tell();
-  });
-  response.on("error", (error) => {
-    failure ??= error;
-    tell();
-  });
-  response.on("close", () => {
-    if (!ended) failure ??= new Error("the answer was cut");
-    tell();
-  });
-
-  /** All that has come, in one piece. */
-  function takeAll(first: Uint8Array): Uint8Array {
-    const all = come.length === 1 ? first : Buffer.concat(come);
-    come = [];
-    held = 0;
-    return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
-  }
-
-  return {
-    async read() {
-      for (;;) {
-        const bytes = come.shift();
-        if (bytes) {
-          held -= bytes.byteLength;
-          return bytes;
-        }
-        if (ended) return undefined;
-        if (failure) throw failure;
-        if (response.isPaused()) response.resume();
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-    pour(take) {
-      return new Promise<boolean>((resolve, reject) => {
-        // One packet may hold several pieces: they go on together.
-        const flowSoon = () => queueMicrotask(flow);
-        function flow(): void {
-          try {
-            const [first] = come;
-            if (first && !take(takeAll(first))) resolve(true);
-            else if (ended) resolve(false);
-            else if (failure) reject(failure);
-            else {
-              if (response.isPaused()) response.resume();
-              wake = flowSoon;
-            }
-          } catch (error) {
-            reject(error);
-          }
-        }
-        flow();
-      });
-    },
-  };
 }

@@ -1,3 +1,5 @@
+import type { Take } from "./body-reader.ts";
+import { decoded } from "./content-encoding.ts";
 import type { Answer, Exchange } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
@@ -23,16 +25,15 @@ export function postByFetch(url: string, headers: Record<string, string>, body: 
       ending.signal.throwIfAborted();
       return undefined;
     }
+    async function pour(take: Take): Promise<boolean> {
+      for (let piece = await read(); piece; piece = await read()) if (!take(piece)) return true;
+      return false;
+    }
     return {
       status,
       header: (name) => response.headers.get(name) ?? undefined,
-      // It decodes by itself.
-      encoding: "identity",
-      read,
-      async pour(take) {
-        for (let piece = await read(); piece; piece = await read()) if (!take(piece)) return true;
-        return false;
-      },
+      // Some versions of Deno decode by themselves, and then leave out this header.
+      ...decoded({ read, pour }, response.headers.get("content-encoding")),
     };
   }, refuse);
   return {

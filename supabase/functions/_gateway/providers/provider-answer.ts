@@ -1,7 +1,8 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
 import type { Connection } from "./connection.ts";
-import type { Answer, Take } from "./exchange.ts";
+import type { Take } from "./body-reader.ts";
+import type { Answer } from "./exchange.ts";
 import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 
 /** A provider's answer from its first byte on. */

@@ -1,6 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
-import { gzipSync } from "node:zlib";
+import { createGzip, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Attempt } from "../../_shared/attempt.ts";
 import { createCooldowns } from "./cooldowns.ts";
@@ -176,14 +176,28 @@ describe("a provider call", () => {
     await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: false });
   });
 
-  test("that is answered in a coding that nobody asked for is over, and not made again", async () => {
-    const [packed, next] = [
-      await provider((_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("{}"))),
-      await provider(text("yes")),
-    ];
-    const call = callOf([packed.baseUrl, next.baseUrl]);
-    await expect(readAll(call)).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
-    expect(next.asked).toEqual([]);
+  test("fails in a coding that is unknown, and may have been charged", async () => {
+    const { baseUrl } = await provider((_, response) =>
+      response.writeHead(200, { "content-encoding": "compress" }).end(gzipSync("{}")),
+    );
+    await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
+  });
+
+  test("decodes an answer in a coding that was not asked for", async () => {
+    const { baseUrl } = await provider((_, response) =>
+      response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync("{}")),
+    );
+    expect(await readAll(callOf([baseUrl]))).toBe("{}");
+  });
+
+  test("fails in the middle of an answer that is cut in its coding, and may have been charged", async () => {
+    const { baseUrl } = await provider((_, response) => {
+      const gzip = createGzip();
+      gzip.pipe(response.writeHead(200, { "content-encoding": "gzip" }));
+      gzip.write("half");
+      gzip.flush(() => setTimeout(() => response.destroy(), 50));
+    });
+    await expect(readAll(callOf([baseUrl]))).rejects.toMatchObject({ code: "provider_error", mayHaveCharged: true });
   });
 
   test("takes an answer in no coding, in whatever case that is written (RFC 9110, 8.4.1)", async () => {

@@ -10,7 +10,7 @@ import { limitsFor, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
 import { addressOf } from "./provider-address.ts";
 import { type ProviderAnswer, readerOf, readRefusedAnswer } from "./provider-answer.ts";
-import { ClientLeft, invalidAnswer, ProviderFailure } from "./provider-failure.ts";
+import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
@@ -201,8 +201,6 @@ async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> 
     asking.noteHead(answer);
     noteReached(provider.baseUrl, now);
     if (answer.status < 200 || answer.status >= 300) throw await readRefusedAnswer(answer, connection);
-    // Nobody could read it.
-    if (answer.encoding !== "identity") throw invalidAnswer();
     const first = await answer.read();
     if (!first) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
     const firstByteAt = now();

@@ -1,0 +1,98 @@
+import { Buffer } from "node:buffer";
+import type { Readable } from "node:stream";
+
+/** Takes the next bytes. @returns whether it wants more */
+export type Take = (bytes: Uint8Array) => boolean;
+
+/** The bytes of an answer. */
+export type BodyReader = {
+  /** The next bytes; undefined at the end. @throws Error if the answer was cut or cannot be decoded */
+  read: () => Promise<Uint8Array | undefined>;
+  /**
+   * Hands over bytes as they arrive, without a promise for each piece, until `take` wants no more.
+   * @returns whether there may be more @throws Error as `read` does
+   */
+  pour: (take: Take) => Promise<boolean>;
+};
+
+/** What may wait for its reader before the connection is held up, in bytes. */
+const mostHeld = 64 * 1024;
+
+/** Reads an answer at its reader's pace. */
+export function readerOf(body: Readable): BodyReader {
+  let come: Uint8Array[] = [];
+  let held = 0;
+  let ended = false;
+  let failure: Error | undefined;
+  let wake: (() => void) | undefined;
+  const tell = () => {
+    wake?.();
+    wake = undefined;
+  };
+  body.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
+    // A Buffer's own slices copy nothing, and its searches take longer.
+    come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    held += bytes.byteLength;
+    if (held > mostHeld) body.pause();
+    tell();
+  });
+  body.on("end", () => {
+    ended = true;
+    tell();
+  });
+  body.on("error", (error) => {
+    failure ??= error;
+    tell();
+  });
+  body.on("close", () => {
+    if (!ended) failure ??= new Error("the answer was cut");
+    tell();
+  });
+
+  /** All that has come, in one piece. */
+  function takeAll(first: Uint8Array): Uint8Array {
+    const all = come.length === 1 ? first : Buffer.concat(come);
+    come = [];
+    held = 0;
+    return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
+  }
+
+  return {
+    async read() {
+      for (;;) {
+        const bytes = come.shift();
+        if (bytes) {
+          held -= bytes.byteLength;
+          return bytes;
+        }
+        if (ended) return undefined;
+        if (failure) throw failure;
+        if (body.isPaused()) body.resume();
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+    pour(take) {
+      return new Promise<boolean>((resolve, reject) => {
+        // One packet may hold several pieces: they go on together.
+        const flowSoon = () => queueMicrotask(flow);
+        function flow(): void {
+          try {
+            const [first] = come;
+            if (first && !take(takeAll(first))) resolve(true);
+            else if (ended) resolve(false);
+            else if (failure) reject(failure);
+            else {
+              if (body.isPaused()) body.resume();
+              wake = flowSoon;
+            }
+          } catch (error) {
+            reject(error);
+          }
+        }
+        flow();
+      });
+    },
+  };
+}

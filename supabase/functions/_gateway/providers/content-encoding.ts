@@ -1,0 +1,74 @@
+import { once } from "node:events";
+import type { Duplex } from "node:stream";
+import * as zlib from "node:zlib";
+import { type BodyReader, readerOf } from "./body-reader.ts";
+
+/** Content codings (RFC 9110, 8.4.1). Some servers send raw deflate, which that section mentions. */
+const decoders: Record<string, (first: Uint8Array) => Duplex> = {
+  gzip: () => zlib.createGunzip(),
+  "x-gzip": () => zlib.createGunzip(),
+  deflate: (first) => (((first[0] ?? 0) & 0x0f) === 8 ? zlib.createInflate() : zlib.createInflateRaw()),
+  br: () => zlib.createBrotliDecompress(),
+  zstd: () => zlib.createZstdDecompress(),
+};
+/** A server and a proxy may each apply one. */
+const maxCodings = 2;
+
+/**
+ * Decodes a body whose provider ignores that no content coding was accepted. Each piece is decoded as it arrives.
+ * @param encoding the `Content-Encoding` header
+ * @returns a reader that throws if the coding is unknown or the body does not follow it
+ */
+export function decoded(body: BodyReader, encoding: string | null | undefined): BodyReader {
+  if (!encoding) return body;
+  const codings = encoding.split(",").map((coding) => coding.trim().toLowerCase());
+  const applied = codings.filter((coding) => coding !== "" && coding !== "identity");
+  const isKnown = applied.length <= maxCodings && applied.every((coding) => Object.hasOwn(decoders, coding));
+  return isKnown ? applied.reduceRight(decodedBy, body) : unreadable;
+}
+
+const unreadable: BodyReader = {
+  read: () => Promise.reject(new Error("the answer has an unknown content coding")),
+  pour: () => unreadable.read().then(() => false),
+};
+
+function decodedBy(body: BodyReader, coding: string): BodyReader {
+  let beginning: Promise<BodyReader> | undefined;
+  let failure: unknown;
+
+  async function begin(): Promise<BodyReader> {
+    const first = await body.read();
+    const createDecoder = decoders[coding];
+    if (!first || !createDecoder) return body;
+    const decoder = createDecoder(first);
+    void feed(decoder, first);
+    return readerOf(decoder);
+  }
+
+  /** What arrived before a failure is decoded first. */
+  async function feed(decoder: Duplex, first: Uint8Array): Promise<void> {
+    try {
+      for (let bytes: Uint8Array | undefined = first; bytes && !decoder.destroyed; bytes = await body.read()) {
+        if (!decoder.write(bytes)) await once(decoder, "drain");
+      }
+    } catch (error) {
+      failure = error;
+    }
+    decoder.end();
+  }
+
+  /** Some runtimes take a body that was cut for a whole one. */
+  function orCut<Value>(value: Value): Value {
+    if (!value && failure) throw failure;
+    return value;
+  }
+
+  const begun = () => {
+    beginning ??= begin();
+    return beginning;
+  };
+  return {
+    read: async () => orCut(await (await begun()).read()),
+    pour: async (take) => orCut(await (await begun()).pour(take)),
+  };
+}

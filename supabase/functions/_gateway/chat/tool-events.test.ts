@@ -90,6 +90,18 @@ describe("a step that calls tools", () => {
     });
   });
 
+  // https://github.com/ollama/ollama/issues/15457: both calls at index 0, without `finish_reason`.
+  test("reads two calls at one index as two", () => {
+    const bare = (id: string) => {
+      const tool_calls = [{ index: 0, id, type: "function", function: { name: "calculator", arguments: "{}" } }];
+      return event({ id: "c2", choices: [{ index: 0, delta: { tool_calls } }] });
+    };
+    const { reader } = scan([bare("a"), bare("b"), chunk({}, "tool_calls"), done]);
+    expect(reader.turn().toolCalls.map(({ id }) => id)).toEqual(["a", "b"]);
+    const last = scan([bare("a"), bare("b"), chunk({}, "tool_calls"), done], { last: true });
+    expect(last.deltas.map(({ delta }) => delta.tool_calls?.[0].index)).toEqual([0, 1, undefined]);
+  });
+
   test("returns the provider's message as it came", () => {
     const extra_content = { google: { thought_signature: "c2ln" } };
     const { reader } = scan([
@@ -137,7 +149,7 @@ describe("a later step", () => {
   test("goes on under the first one's name, without opening again", () => {
     const { deltas, events, reader } = scan(
       [chunk({ role: "assistant", content: "" }), chunk({ content: "42" }), chunk({}, "stop"), usage, done],
-      { first: false, name },
+      { first: false, name: { ...name, opened: true } },
     );
     expect(deltas.map(({ delta, finish_reason }) => [delta, finish_reason])).toEqual([
       [{ content: "42" }, null],
@@ -146,6 +158,15 @@ describe("a later step", () => {
     for (const each of events) expect(each).toMatchObject({ ...name, object: "chat.completion.chunk" });
     expect(reader.completion({ usage: {} })).toContain('"id":"c1"');
     expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42" }], toolCalls: [] });
+  });
+
+  // The stock client refuses an answer without a role.
+  test("opens the answer if the first one showed nothing", () => {
+    const { deltas } = scan([chunk({ content: "42" }), chunk({ role: "assistant", content: "!" })], {
+      first: false,
+      name,
+    });
+    expect(deltas.map(({ delta }) => delta)).toEqual([{ role: "assistant", content: "42" }, { content: "!" }]);
   });
 
   test("states the usage of all steps", () => {

@@ -14,11 +14,11 @@ const delta = z
   .looseObject({ tool_calls: z.array(z.looseObject({})).nullish() })
   .nullish()
   .transform((value) => value ?? {});
-const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown() }));
+const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown().optional() }));
 type Choices = z.infer<typeof choicesShape>;
 
-/** How an answer of several steps is called: as its first chunk was. */
-export type AnswerName = { id?: string; created: number; model: string };
+/** What the steps of one answer share: the name of the first chunk, and whether the client was told who speaks. */
+export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
 
 const nothing = /(?!)/;
 const encoder = new TextEncoder();
@@ -37,7 +37,7 @@ export function createStepReader(
     assembly?: ReturnType<typeof createAssembly>;
   },
 ): StepReader {
-  const { name, first, last, usageAsked } = options;
+  const { name, last, usageAsked } = options;
   const message: Record<string, unknown> = {};
   let usage: Record<string, unknown> | undefined;
   const readChunk = createChunkReader({ choices: 1, usageLimits: options.usageLimits });
@@ -57,7 +57,7 @@ export function createStepReader(
     if (reading.usageIsFinal) return { ...reading, fate: "drop" };
     for (const choice of choices) mergeDelta(message, choice.delta);
     const kept = last ? choices : choices.flatMap(withoutTools);
-    const shown = first ? kept : kept.flatMap(withoutOpening);
+    const shown = kept.flatMap(openedOnce);
     return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
@@ -68,6 +68,17 @@ export function createStepReader(
     if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
     return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
+  }
+
+  /** The role comes once, at the beginning, which the stock clients require. */
+  function openedOnce(choice: Choices[number]): Choices {
+    const { role, ...rest } = choice.delta;
+    if (!name.opened) {
+      name.opened = true;
+      return [{ ...choice, delta: { role: role ?? "assistant", ...rest } }];
+    }
+    const isOpening = role !== undefined && !isFinish(choice.finish_reason) && !rest.tool_calls && !hasText(rest);
+    return isOpening ? [] : [{ ...choice, delta: rest }];
   }
 
   function event({ usage, ...chunk }: Chunk): Uint8Array {
@@ -97,13 +108,6 @@ export function createStepReader(
     answer: options.assembly?.answer,
     turn: () => turnOf(wholeMessage(message)),
   };
-}
-
-/** A client that has been told who speaks is not told again. */
-function withoutOpening(choice: Choices[number]): Choices {
-  const { role, ...rest } = choice.delta;
-  const opens = role !== undefined && !isFinish(choice.finish_reason) && !choice.delta.tool_calls && !hasText(rest);
-  return opens ? [] : [{ ...choice, delta: rest }];
 }
 
 function hasText(fields: Record<string, unknown>): boolean {

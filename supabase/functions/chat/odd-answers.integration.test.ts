@@ -1,0 +1,289 @@
+import { randomUUID } from "node:crypto";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+
+type Body = { messages: { role: string; content: unknown; tool_call_id?: string }[] };
+
+/** What the provider does next with a call. */
+let answer: (response: ServerResponse, body: Body) => void;
+const provider = createServer(async (request, response) => {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  answer(response, JSON.parse(text));
+});
+
+let tenant: GatewayTenant;
+let gateway: InProcessGateway;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
+  tenant = await createGatewayTenant();
+  const { port } = provider.address() as AddressInfo;
+  gateway = await openGateway({ AI_PROVIDER_DEMO_BASE_URL: `http://127.0.0.1:${port}/v1` });
+});
+afterAll(async () => {
+  await gateway.close();
+  await tenant.close();
+  provider.closeAllConnections();
+  provider.close();
+});
+
+const usage = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 };
+const event = (rest: object) =>
+  `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", ...rest })}\n\n`;
+const said = (content: string, more: object = {}) => event({ choices: [{ index: 0, delta: { content }, ...more }] });
+const begun = event({ choices: [{ index: 0, delta: { role: "assistant", content: "hi" } }] });
+const finish = (reason: unknown = "stop", index = 0) =>
+  event({ choices: [{ index, delta: {}, finish_reason: reason }] });
+const counted = event({ choices: [], usage });
+const done = "data: [DONE]\n\n";
+const inEvents = (response: ServerResponse) => response.writeHead(200, { "content-type": "text/event-stream" });
+
+/** What a stream says, or what it fails with, and its run. */
+async function stream(fields: object = {}) {
+  const requestId = `it-${randomUUID()}`;
+  const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
+  const streamed = gateway
+    .clientOf(tenant.key)
+    .chat.completions.stream(body as never, { headers: { "x-request-id": requestId } });
+  const outcome = await streamed.finalChatCompletion().then(
+    ({ choices }) => ({ choices, error: undefined }),
+    (error) => ({ choices: [], error }),
+  );
+  const { run, charged, steps } = await tenant.accountOf(requestId);
+  return { ...outcome, text: outcome.choices[0]?.message.content, run, charged, steps };
+}
+
+const charged = { status: "succeeded", usage_source: "provider", input_tokens: 1000, output_tokens: 100 };
+// Completed without a final total.
+const guessed = { status: "succeeded", usage_source: "provider_partial" };
+
+// https://github.com/ollama/ollama/issues/15457, https://github.com/NousResearch/hermes-agent/issues/62940
+describe("two streamed tool calls at index 0", () => {
+  const call = (id: string, expression: string) => ({
+    index: 0,
+    id,
+    type: "function",
+    function: { name: "calculator", arguments: JSON.stringify({ expression }) },
+  });
+  const calls = [call("a", "1+1"), call("b", "2+2")];
+  const inChunks = [
+    ["in two chunks", calls.map((each) => [each])],
+    ["in one chunk", [calls]],
+  ] as const;
+
+  test.for(inChunks)("%s are both run as server tools", async ([, chunks]) => {
+    let results: unknown[] = [];
+    answer = (response, { messages }) => {
+      results = messages
+        .filter(({ role }) => role === "tool")
+        .map(({ tool_call_id, content }) => [tool_call_id, content]);
+      const called = chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("");
+      inEvents(response).end(
+        (results.length > 0 ? said("done") + finish() : called + finish("tool_calls")) + counted + done,
+      );
+    };
+    const { error, text, run, steps } = await stream({ platform: { tools: ["calculator"] } });
+    expect(error).toBeUndefined();
+    expect(results).toEqual([
+      ["a", expect.stringContaining("2")],
+      ["b", expect.stringContaining("4")],
+    ]);
+    expect([text, run.status]).toEqual(["done", "succeeded"]);
+    expect(steps.map(({ type }) => type)).toEqual(["model", "tool", "tool", "model"]);
+  });
+
+  test.for(inChunks)("%s are two calls to the stock client", async ([, chunks]) => {
+    answer = (response) =>
+      inEvents(response).end(
+        begun +
+          chunks.map((tool_calls) => event({ choices: [{ index: 0, delta: { tool_calls } }] })).join("") +
+          finish("tool_calls") +
+          counted +
+          done,
+      );
+    const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
+    const { choices, run } = await stream({ tools });
+    expect(
+      choices[0]?.message.tool_calls?.map((each) => [each.id, each.type === "function" && each.function.arguments]),
+    ).toEqual([
+      ["a", '{"expression":"1+1"}'],
+      ["b", '{"expression":"2+2"}'],
+    ]);
+    expect(run).toMatchObject(charged);
+  });
+});
+
+test.for<[string, string]>([
+  ["a typed event", 'data: {"type":"ping"}\n\n'],
+  ["a chunk without choices", event({})],
+  ["a chunk whose choices are null", event({ choices: null })],
+  ["a chunk of filter results", event({ choices: [], prompt_filter_results: [] })],
+  ["a named event without members", "event: ping\ndata: {}\n\n"],
+  ["a word", "data: heartbeat\n\n"],
+  ["null", "data: null\n\n"],
+  ["no data", "data:\n\n"],
+  ["a comment and an id", ": waiting\nid: 7\n\n"],
+  ["a status with a message", 'data: {"type":"status","message":"Searching"}\n\n'],
+  ["search results", 'data: {"search_results":[],"citations":["https://example.org"]}\n\n'],
+])("a stream with %s, first and later, continues and is charged by its usage", async ([, other]) => {
+  answer = (response) =>
+    inEvents(response).end([other, begun, other, said("there"), other, finish(), counted, done].join(""));
+  const { error, text, run } = await stream();
+  expect([error, text]).toEqual([undefined, "hithere"]);
+  expect(run).toMatchObject(charged);
+});
+
+describe("a stream without [DONE] and usage", () => {
+  const ends: [string, (response: ServerResponse, events: string) => void][] = [
+    ["ends", (response, events) => void response.end(events)],
+    [
+      "is reset",
+      (response, events) => void response.write(events, () => setTimeout(() => response.socket?.resetAndDestroy(), 50)),
+    ],
+  ];
+
+  test.for(
+    ends.flatMap(([how, end]) =>
+      [
+        ["stop", begun + finish()],
+        ["length, with content", begun + said("there", { finish_reason: "length" })],
+        ["eos", begun + finish("eos")],
+        ["two of them", begun + finish("stop") + finish("MAX_TOKENS")],
+        ["stop, within the next event", `${begun}${finish()}data: {"id":"c","choi`],
+      ].map(([what = "", events = ""]) => [how, what, events, end] as const),
+    ),
+  )("succeeds if it %s after the finish reason: %s", async ([, , events, end]) => {
+    answer = (response) => end(inEvents(response), events);
+    const { error, choices, run, charged: paid } = await stream();
+    expect(error).toBeUndefined();
+    expect(choices[0]?.finish_reason).toBeTruthy();
+    expect(run).toMatchObject(guessed);
+    expect(Number(paid)).toBeGreaterThan(0);
+  });
+
+  test.for(ends)("fails if it %s before a finish reason", async ([, end]) => {
+    for (const reason of [null, "", "null"]) {
+      answer = (response) => end(inEvents(response), begun + finish(reason));
+      const { error, run } = await stream();
+      expect(error).toMatchObject({ code: "provider_error" });
+      expect(run).toMatchObject({ status: "failed", usage_source: "estimated_partial" });
+    }
+  });
+
+  test.for(ends)("of two choices needs both finish reasons if it %s", async ([, end]) => {
+    const both = begun + event({ choices: [{ index: 1, delta: { role: "assistant", content: "ho" } }] }) + finish();
+    answer = (response) => end(inEvents(response), both + finish("stop", 1));
+    const whole = await stream({ n: 2 });
+    expect([whole.error, whole.choices.length, whole.run.status]).toEqual([undefined, 2, "succeeded"]);
+    answer = (response) => end(inEvents(response), both);
+    const half = await stream({ n: 2 });
+    expect(half.error).toMatchObject({ code: "provider_error" });
+    expect(half.run.status).toBe("failed");
+  });
+
+  test("ends with [DONE] for the client", async () => {
+    answer = (response) => inEvents(response).end(begun + finish());
+    const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true } as const;
+    const response = await gateway
+      .clientOf(tenant.key)
+      .chat.completions.create(body as never)
+      .asResponse();
+    const text = await response.text();
+    expect(text).toMatch(/\n\nevent: response\.completed\ndata: \{.*\}\n\ndata: \[DONE\]\n\n$/);
+    expect(text).not.toContain('"error"');
+  });
+});
+
+describe("an answer in a content coding that was not asked for", () => {
+  const completion = JSON.stringify({
+    id: "c",
+    object: "chat.completion",
+    created: 1,
+    model: "m",
+    choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
+    usage,
+  });
+
+  async function ask(coding: string, bytes: Buffer) {
+    answer = (response) =>
+      response.writeHead(200, { "content-type": "application/json", "content-encoding": coding }).end(bytes);
+    const requestId = `it-${randomUUID()}`;
+    const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }] };
+    const outcome = await gateway
+      .clientOf(tenant.key)
+      .chat.completions.create(body as never, { headers: { "x-request-id": requestId } })
+      .then(
+        ({ choices }) => ({ text: choices[0]?.message.content, error: undefined }),
+        (error) => ({ text: undefined, error }),
+      );
+    return { ...outcome, run: (await tenant.accountOf(requestId)).run };
+  }
+
+  test.for<[string, (text: string) => Buffer]>([
+    ["gzip", gzipSync],
+    ["deflate", deflateSync],
+    ["deflate", deflateRawSync],
+  ])("is answered and charged: %s", async ([coding, encode]) => {
+    const { text, run } = await ask(coding, encode(completion));
+    expect(text).toBe("hi");
+    expect(run).toMatchObject(charged);
+  });
+
+  test.for<[string, string, Buffer]>([
+    ["is cut", "gzip", gzipSync(completion).subarray(0, -12)],
+    ["is in another", "gzip", Buffer.from(completion)],
+    ["is in an unknown one", "compress", gzipSync(completion)],
+    ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
+  ])("that %s is a failure that may have been charged", async ([, coding, bytes]) => {
+    const { error, run } = await ask(coding, bytes);
+    expect(error).toMatchObject({ status: 502, code: "provider_error" });
+    expect(error.headers.get("x-should-retry")).toBe("false");
+    expect(run.status).toBe("failed");
+  });
+
+  test("that is a stream reaches the client event by event", async () => {
+    const gzip = createGzip();
+    answer = (response) => {
+      gzip.pipe(response.writeHead(200, { "content-type": "text/event-stream", "content-encoding": "gzip" }));
+      gzip.write(begun);
+      gzip.flush();
+    };
+    const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true } as const;
+    let text = "";
+    for await (const { choices } of await gateway
+      .clientOf(tenant.key)
+      .chat.completions.create({ ...body, messages: [{ role: "user", content: "x" }] })) {
+      text += choices[0]?.delta.content ?? "";
+      // The provider sends the rest once this has arrived.
+      if (text === "hi") gzip.end(said("there") + finish() + counted + done);
+    }
+    expect(text).toBe("hithere");
+  });
+});
+
+describe("a streamed response without its last event", () => {
+  const events = [
+    { type: "response.created", response: { id: "r", created_at: 1, output: [] } },
+    { type: "response.output_text.delta", delta: "hi" },
+  ];
+  const text = events.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join("");
+
+  test.for<[string, string, string | undefined]>([
+    ["fails if it ends", "", "provider_error"],
+    ["succeeds if the provider says that it is done", done, undefined],
+  ])("%s", async ([, last, code]) => {
+    answer = (response) => inEvents(response).end(text + last);
+    const requestId = `it-${randomUUID()}`;
+    const body = { model: "demo-chat", input: "x", stream: true } as const;
+    const read = async () => {
+      const client = gateway.clientOf(tenant.key);
+      for await (const _ of await client.responses.create(body, { headers: { "x-request-id": requestId } }));
+    };
+    expect(await read().catch((error) => error.code)).toBe(code);
+    expect((await tenant.accountOf(requestId)).run.status).toBe(code ? "failed" : "succeeded");
+  });
+});

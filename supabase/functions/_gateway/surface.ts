@@ -72,6 +72,8 @@ export type WholeAnswer = {
   output?: RegExp;
   /** The provider says that it failed. */
   failed?: boolean;
+  /** The value was corrected in place, so its text is outdated. */
+  corrected?: boolean;
   /** Read when it is asked for: few want to know. */
   said?: () => SaidTexts;
 };

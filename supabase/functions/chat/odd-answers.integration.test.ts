@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
+import type { ChatCompletion } from "openai/resources/chat/completions";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
@@ -41,6 +42,22 @@ const finish = (reason: unknown = "stop", index = 0) =>
 const counted = event({ choices: [], usage });
 const done = "data: [DONE]\n\n";
 const inEvents = (response: ServerResponse) => response.writeHead(200, { "content-type": "text/event-stream" });
+
+/** A whole answer, or what it fails with, and its run. */
+async function ask(fields: object = {}) {
+  const requestId = `it-${randomUUID()}`;
+  const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
+  const call = gateway
+    .clientOf(tenant.key)
+    .chat.completions.create(body as never, {
+      headers: { "x-request-id": requestId },
+    }) as unknown as Promise<ChatCompletion>;
+  const outcome = await call.then(
+    ({ choices }) => ({ choices, error: undefined }),
+    (error) => ({ choices: [], error }),
+  );
+  return { ...outcome, run: (await tenant.accountOf(requestId)).run };
+}
 
 /** What a stream says, or what it fails with, and its run. */
 async function stream(fields: object = {}) {
@@ -198,6 +215,51 @@ describe("a stream without [DONE] and usage", () => {
   });
 });
 
+// https://github.com/ggml-org/llama.cpp/issues/20198, https://github.com/huggingface/text-generation-inference/issues/2136
+describe("arguments that are an object", () => {
+  const call = {
+    index: 0,
+    id: "a",
+    type: "function",
+    function: { name: "calculator", arguments: { expression: "1+1" } },
+  };
+  const message = { role: "assistant", content: null, tool_calls: [call] };
+  const whole = {
+    id: "c",
+    object: "chat.completion",
+    created: 1,
+    model: "m",
+    choices: [{ index: 0, message, finish_reason: "tool_calls" }],
+    usage,
+  };
+  const events = event({ choices: [{ index: 0, delta: message }] }) + finish("tool_calls") + counted + done;
+  const tools = [{ type: "function", function: { name: "calculator", parameters: { type: "object" } } }];
+
+  test.for([false, true])("are text to the client, streamed: %s", async (streams) => {
+    answer = (response) => void (streams ? inEvents(response).end(events) : response.end(JSON.stringify(whole)));
+    const { choices } = streams ? await stream({ tools }) : await ask({ tools });
+    expect(choices[0]?.message.tool_calls).toMatchObject([
+      { id: "a", function: { arguments: '{"expression":"1+1"}' } },
+    ]);
+  });
+
+  test.for([false, true])("are read by server tools, streamed: %s", async (streams) => {
+    let result: unknown;
+    answer = (response, { messages }) => {
+      result = messages.find(({ role }) => role === "tool")?.content;
+      const last = {
+        ...whole,
+        choices: [{ index: 0, message: { role: "assistant", content: "done" }, finish_reason: "stop" }],
+      };
+      if (streams) inEvents(response).end(result === undefined ? events : said("done") + finish() + counted + done);
+      else response.end(JSON.stringify(result === undefined ? whole : last));
+    };
+    const asked = { platform: { tools: ["calculator"] } };
+    const { choices } = streams ? await stream(asked) : await ask(asked);
+    expect([choices[0]?.message.content, result]).toEqual(["done", expect.stringContaining("2")]);
+  });
+});
+
 describe("an answer in a content coding that was not asked for", () => {
   const completion = JSON.stringify({
     id: "c",
@@ -208,28 +270,19 @@ describe("an answer in a content coding that was not asked for", () => {
     usage,
   });
 
-  async function ask(coding: string, bytes: Buffer) {
+  const askIn = (coding: string, bytes: Buffer) => {
     answer = (response) =>
       response.writeHead(200, { "content-type": "application/json", "content-encoding": coding }).end(bytes);
-    const requestId = `it-${randomUUID()}`;
-    const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }] };
-    const outcome = await gateway
-      .clientOf(tenant.key)
-      .chat.completions.create(body as never, { headers: { "x-request-id": requestId } })
-      .then(
-        ({ choices }) => ({ text: choices[0]?.message.content, error: undefined }),
-        (error) => ({ text: undefined, error }),
-      );
-    return { ...outcome, run: (await tenant.accountOf(requestId)).run };
-  }
+    return ask();
+  };
 
   test.for<[string, (text: string) => Buffer]>([
     ["gzip", gzipSync],
     ["deflate", deflateSync],
     ["deflate", deflateRawSync],
   ])("is answered and charged: %s", async ([coding, encode]) => {
-    const { text, run } = await ask(coding, encode(completion));
-    expect(text).toBe("hi");
+    const { choices, run } = await askIn(coding, encode(completion));
+    expect(choices[0]?.message.content).toBe("hi");
     expect(run).toMatchObject(charged);
   });
 
@@ -239,7 +292,7 @@ describe("an answer in a content coding that was not asked for", () => {
     ["is in an unknown one", "compress", gzipSync(completion)],
     ["is larger than any answer once it is decoded", "gzip", gzipSync(`${" ".repeat(33 * 1024 * 1024)}${completion}`)],
   ])("that %s is a failure that may have been charged", async ([, coding, bytes]) => {
-    const { error, run } = await ask(coding, bytes);
+    const { error, run } = await askIn(coding, bytes);
     expect(error).toMatchObject({ status: 502, code: "provider_error" });
     expect(error.headers.get("x-should-retry")).toBe("false");
     expect(run.status).toBe("failed");
@@ -252,11 +305,10 @@ describe("an answer in a content coding that was not asked for", () => {
       gzip.write(begun);
       gzip.flush();
     };
-    const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true } as const;
     let text = "";
     for await (const { choices } of await gateway
       .clientOf(tenant.key)
-      .chat.completions.create({ ...body, messages: [{ role: "user", content: "x" }] })) {
+      .chat.completions.create({ model: "demo-chat", messages: [{ role: "user", content: "x" }], stream: true })) {
       text += choices[0]?.delta.content ?? "";
       // The provider sends the rest once this has arrived.
       if (text === "hi") gzip.end(said("there") + finish() + counted + done);

@@ -32,12 +32,15 @@ export async function readWholeAnswer<Request extends Asked>(
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
     throw invalidAnswer(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
   }
-  const text = first ? await readText(answer, first) : "";
-  const value: unknown = orUnusable(() => parseAnswer(text));
+  const received = first ? await readText(answer, first) : "";
+  const value: unknown = orUnusable(() => parseAnswer(received));
   const read = orUnusable(() => readAnswer(value, call.usageLimits));
   if (!isObject(value)) throw invalidAnswer();
-  if ((!read || read.failed) && !value.usage && tellsError(value)) throw refusalFailure({ status: 200, text });
+  if ((!read || read.failed) && !value.usage && tellsError(value)) {
+    throw refusalFailure({ status: 200, text: received });
+  }
   if (!read) throw invalidAnswer();
+  const text = read.corrected ? orUnusable(() => JSON.stringify(value)) : received;
   const use = chargedUse(read, { text, route, call });
   if (read.failed || nestsTooDeeply(value, text)) throw invalidAnswer(use.basis === "final" ? use : undefined);
   return { text, value, use, said: read.said };

@@ -5,6 +5,7 @@ import { createAssembly } from "./assembly.ts";
 import { createChatReader, outputTexts } from "./events.ts";
 import type { Chat } from "./request.ts";
 import { saidInChat } from "./said.ts";
+import { correctToolCalls } from "./tool-calls.ts";
 import { readChatUsage } from "./usage.ts";
 
 /** A chat completion, as far as it is read here. */
@@ -19,6 +20,7 @@ export const chatFormat = {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
       output: outputTexts,
+      corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),
     };
   },

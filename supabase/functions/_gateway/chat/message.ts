@@ -5,17 +5,12 @@ const text = z
   .string()
   .nullish()
   .transform((value) => value ?? "");
-/** llama.cpp and TGI sent an object: https://github.com/ggml-org/llama.cpp/issues/20198 */
-const jsonText = z
-  .record(z.string(), z.unknown())
-  .transform((value) => JSON.stringify(value))
-  .or(text);
 const message = z.looseObject({
   tool_calls: z
     .array(
       z.looseObject({
         id: text,
-        function: z.looseObject({ name: z.string(), arguments: jsonText }),
+        function: z.looseObject({ name: z.string(), arguments: text }),
       }),
     )
     .nullish(),

@@ -90,6 +90,16 @@ function nameOf(entry: Entry): unknown {
   return isObject(called) && called.name;
 }
 
+/** Turns arguments into text in the choices of a whole answer. @returns whether any were not */
+export function correctToolCalls(choices: readonly unknown[]): boolean {
+  let changed = false;
+  for (const choice of choices) {
+    if (!isObject(choice) || !isObject(choice.message) || !Array.isArray(choice.message.tool_calls)) continue;
+    for (const call of choice.message.tool_calls) if (isObject(call) && argumentsAsText(call.function)) changed = true;
+  }
+  return changed;
+}
+
 /** Turns a function's arguments into text if they are an object. @returns whether they were */
 function argumentsAsText(called: unknown): boolean {
   if (!isObject(called) || typeof called.arguments !== "object" || called.arguments === null) return false;

@@ -47,11 +47,9 @@ const inEvents = (response: ServerResponse) => response.writeHead(200, { "conten
 async function ask(fields: object = {}) {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-chat", messages: [{ role: "user", content: "x" }], ...fields };
-  const call = gateway
-    .clientOf(tenant.key)
-    .chat.completions.create(body as never, {
-      headers: { "x-request-id": requestId },
-    }) as unknown as Promise<ChatCompletion>;
+  const call = gateway.clientOf(tenant.key).chat.completions.create(body as never, {
+    headers: { "x-request-id": requestId },
+  }) as unknown as Promise<ChatCompletion>;
   const outcome = await call.then(
     ({ choices }) => ({ choices, error: undefined }),
     (error) => ({ choices: [], error }),

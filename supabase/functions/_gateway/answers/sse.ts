@@ -78,8 +78,8 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     if (last.length === 0 || stopped) return [];
     const fate = take(last);
     stopped = fate === "stop";
-    // What follows is ours, and begins an event of its own.
-    if (fate === "pass") return [last, blankLine];
+    // Exactly one blank line: a second one is an empty event to some clients.
+    if (fate === "pass") return [last, blankLine.subarray(endsLine(last) ? 1 : 0)];
     return fate instanceof Uint8Array ? [fate] : [];
   }
 
@@ -128,6 +128,11 @@ function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
     if (searched[at + 1] === carriageReturn) return at + 2;
   }
   return end;
+}
+
+function endsLine(bytes: Uint8Array): boolean {
+  const last = bytes.at(-1);
+  return last === lineFeed || last === carriageReturn;
 }
 
 function endByLineFeeds(bytes: Uint8Array, from: number): number {

@@ -463,6 +463,7 @@ describe("failures", () => {
   test("a stream that ends within its last event has that when it is whole", () => {
     expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(content("a"));
     expect(scan([encoder.encode(content("a") + content("b").trimEnd())]).text).toBe(content("a") + content("b"));
+    expect(scan([encoder.encode(content("a").slice(0, -1))]).text).toBe(content("a"));
     expect(scan([encoder.encode(`${content("a")}data: [DONE]`)]).facts.done).toBe(true);
   });
 });

@@ -79,7 +79,7 @@ export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge:
     const fate = take(last);
     stopped = fate === "stop";
     // Exactly one blank line: a second one is an empty event to some clients.
-    if (fate === "pass") return [last, blankLine.subarray(endsLine(last) ? 1 : 0)];
+    if (fate === "pass") return [last, blankLine.subarray(last.at(-1) === lineFeed ? 1 : 0)];
     return fate instanceof Uint8Array ? [fate] : [];
   }
 
@@ -128,11 +128,6 @@ function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
     if (searched[at + 1] === carriageReturn) return at + 2;
   }
   return end;
-}
-
-function endsLine(bytes: Uint8Array): boolean {
-  const last = bytes.at(-1);
-  return last === lineFeed || last === carriageReturn;
 }
 
 function endByLineFeeds(bytes: Uint8Array, from: number): number {

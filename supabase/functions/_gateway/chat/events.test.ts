@@ -464,6 +464,7 @@ describe("failures", () => {
     expect(scan([encoder.encode(`${content("a")}data: {"cho`)]).text).toBe(content("a"));
     expect(scan([encoder.encode(content("a") + content("b").trimEnd())]).text).toBe(content("a") + content("b"));
     expect(scan([encoder.encode(content("a").slice(0, -1))]).text).toBe(content("a"));
+    expect(scan([encoder.encode(`${content("a").trimEnd()}\r`)]).text).toBe(`${content("a").trimEnd()}\r\n\n`);
     expect(scan([encoder.encode(`${content("a")}data: [DONE]`)]).facts.done).toBe(true);
   });
 });

@@ -1,8 +1,9 @@
 import type { Gateway } from "../gateway.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
-import { beginsWithEvents, createEventSplitter, dataOf, isNameAlone, isSilent } from "./sse.ts";
-import { tellsError } from "./stream-reader.ts";
+import { isObject } from "../structured/canonical.ts";
+import { tellsError } from "./error-events.ts";
+import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
 
 /** A stream with comments alone is passed on when one comes after this time, so that its caller sees that it is alive. */
 const commentsForMs = 2_000;
@@ -18,13 +19,11 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
   const isDeclared = answer.contentType.startsWith("text/event-stream");
   const pieces: Uint8Array[] = [];
   let held = new Uint8Array(0);
-  let first: string | undefined;
+  let begun = false;
   const splitter = createEventSplitter(
     (event) => {
-      const text = new TextDecoder().decode(event);
-      if (isSilent(text) || isNameAlone(text)) return "drop";
-      first = text;
-      return "stop";
+      begun = isContent(new TextDecoder().decode(event));
+      return begun ? "stop" : "drop";
     },
     () => {},
   );
@@ -39,16 +38,15 @@ export async function holdFirstEvent(answer: ProviderAnswer, { now }: Pick<Gatew
     if (isStream === false) {
       // JSON that calls itself a stream is an error, or a whole answer that the stream's reader knows.
       if (isDeclared && bytes && !isFull && isOpenJson(held)) continue;
-      if (isDeclared) throwError(new TextDecoder().decode(held));
+      if (isDeclared) refuseError(new TextDecoder().decode(held));
       answer.unread(held);
       return isDeclared;
     }
     if (bytes) splitter.push(bytes);
     else splitter.end();
-    if (first !== undefined) throwError(dataOf(first).trim(), errorEvent.test(first));
-    else if (!bytes) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
+    if (!begun && !bytes) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
     const isAlive = isStream && now() - answer.firstByteAt > commentsForMs;
-    if (first !== undefined || isFull || isAlive) {
+    if (begun || isFull || isAlive) {
       answer.unread(held);
       return isDeclared || isStream === true;
     }
@@ -74,14 +72,35 @@ async function readOn(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   }
 }
 
-/** @throws ProviderFailure where data is an error that states no usage, or the end of nothing */
-function throwError(data: string, isNamed = false): void {
+/**
+ * Whether an event belongs to an answer. All others only keep the connection open.
+ * @throws ProviderFailure where it is an error that states no usage, or the end of nothing
+ */
+function isContent(event: string): boolean {
+  const data = dataOf(event).trim() || strayLinesOf(event);
+  const isError = errorEvent.test(event);
+  if (data === "" && !isError) return false;
   if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
   const value = parse(data);
-  const event = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  if (event.usage || event.choices) return;
-  if (isNamed || event.type === "response.failed" || tellsError(event))
-    throw refusalFailure({ status: 200, text: data });
+  if (isObject(value) && (value.choices || value.usage || value.response)) {
+    if (value.type === "response.failed" && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
+    return true;
+  }
+  if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data });
+  return false;
+}
+
+function isCharged({ response }: Record<string, unknown>): boolean {
+  return isObject(response) && Boolean(response.usage);
+}
+
+/** @throws ProviderFailure where JSON or a page in place of a stream is an error that states no usage */
+function refuseError(text: string): void {
+  const value = parse(text);
+  const isPage = text.trimStart().startsWith("<");
+  if (isPage || (isObject(value) && !value.usage && !value.choices && tellsError(value))) {
+    throw refusalFailure({ status: 200, text });
+  }
 }
 
 function parse(data: string): unknown {

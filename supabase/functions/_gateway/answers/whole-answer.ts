@@ -7,8 +7,9 @@ import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
 import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
 import { callUse, type UsageLimits } from "../usage/usage.ts";
+import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { countsAll, type StreamReader, tellsError } from "./stream-reader.ts";
+import { countsAll, type StreamReader } from "./stream-reader.ts";
 
 /** No answer that fits the output limit is larger. */
 const maxAnswerBytes = 32 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
-import type { Connection } from "./connection.ts";
 import type { Take } from "./body-reader.ts";
+import type { Connection } from "./connection.ts";
 import type { Answer } from "./exchange.ts";
 import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 

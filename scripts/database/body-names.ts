@@ -9,7 +9,10 @@ type Reference = { table: string; column: string; at: number };
  * itself resolves a PL/pgSQL body only when it runs. Strings, and so dynamic SQL, are not checked.
  * @returns one message for each, with file and line
  */
-export async function findUnknownNames(client: pg.Client, definitions: readonly Definition[]): Promise<string[]> {
+export async function findUnknownNames(
+  client: pg.Client,
+  definitions: readonly Omit<Definition, "object">[],
+): Promise<string[]> {
   const schemas = await listNames(client, "select nspname as name from pg_namespace");
   const objects = await listNames(
     client,

@@ -2,7 +2,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf, StackError } from "../local-stack/errors.ts";
 import { findDifferences, generateMigration } from "./generate.ts";
-import { startScratchCluster } from "./scratch-cluster.ts";
+import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 
 const usage = `npm run db:migration -- <name>     write the next migration from supabase/schemas
 npm run db:migration -- --check    list what differs; exit code 1 where something does`;
@@ -25,11 +25,13 @@ try {
 }
 
 async function run(name: string | undefined): Promise<void> {
-  const starting = startScratchCluster();
+  let starting: Promise<ScratchCluster> | undefined;
+  // Before anything is created: a signal without a handler would leave it behind.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     // Without its database the command fails, and removes what it made, also where the database is still starting.
-    process.once(signal, () => void starting.then((cluster) => cluster.stop()).catch(() => undefined));
+    process.once(signal, () => void starting?.then((cluster) => cluster.stop()).catch(() => undefined));
   }
+  starting = startScratchCluster();
   const cluster = await starting;
   try {
     const layout = {

@@ -101,13 +101,15 @@ export function groupByProvider(
 type Providers = ReadonlyMap<string, Provider> | undefined;
 
 /**
- * Whether each enabled model has a route that calls can take: with a provider, an endpoint and a price.
- * @param providers undefined where their settings are not known, so that prices alone are checked
+ * Checks that each enabled model has a route that calls can take: with a provider, an endpoint and a price.
+ * @param providers undefined where their settings are not known: then prices alone are checked, and what is missing is a
+ * warning, because it is unknown which models the functions should serve
  */
 export function checkRoutes(models: readonly RoutedModel[], providers: Providers): Finding[] {
-  const findings = models.flatMap((model) => checkModel(model, providers));
+  const judged = models.flatMap((model) => checkModel(model, providers));
+  const findings = providers ? judged : judged.map(({ about, says }) => warn(about, says));
   if (models.length === 0) return [warn("models", "no model is enabled: every call is refused.")];
-  return findings.some(({ level }) => level === "fail")
+  return judged.some(({ level }) => level === "fail")
     ? findings
     : [
         ok("models", `${models.length} enabled, each route with ${providers ? "a provider and " : ""}a price`),

@@ -75,8 +75,8 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
       body: JSON.stringify({
         model: "demo-chat",
         stream: true,
-        max_completion_tokens: 120,
-        messages: [{ role: "user", content: "[[words=60 pace=60]]" }],
+        max_completion_tokens: 400,
+        messages: [{ role: "user", content: "[[words=150 pace=60]]" }],
       }),
     }),
   );

@@ -6,8 +6,8 @@ import { readStack } from "./stack.ts";
 const { base, supabase, mail } = readStack();
 
 /**
- * Gives each test of a file the outbox to itself, among the files that call this: whoever resends takes any mail that
- * is due, so a mail server that is down in one test would fail another test's mail.
+ * Gives each test of a file the outbox to itself, among the files that call this. A resend takes
+ * any mail that is due, so a mail server that is down in one test would fail another test's mail.
  */
 export function lockOutbox(): void {
   let client: Client;

@@ -225,7 +225,7 @@ describe("a run with further steps", () => {
     expect(await counted(db, tenant)).toEqual({ key: 100, workspace: 100 });
   });
 
-  test("reserves each step beside the others where the gateway does not state what they used", async ({ db }) => {
+  test("reserves each step in addition to the others if the gateway does not state their usage", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", ...limits });
     await openWindows(db, tenant);
     const run = await begin(db, chatCall(tenant));

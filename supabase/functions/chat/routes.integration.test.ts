@@ -133,7 +133,7 @@ test("a route that hangs makes one call wait, and the runs of the others say tha
   expect(runs.at(-1)).toMatchObject({ usage_source: "provider", marks: [] });
 });
 
-describe.for([whole, streamed])("without another route the caller is told what to do: %j", (how) => {
+describe.for([whole, streamed])("without another route the error says what to do: %j", (how) => {
   test.for<[string, Script, object]>([
     [
       "shorten the input",

@@ -89,7 +89,7 @@ describe("the headers of a run's answer", () => {
     expect(remaining(600)).toBe("5000");
   });
 
-  test("count input and output tokens in place of the reservation, for whichever has less left", () => {
+  test("count input and output tokens in place of the reservation, for the key or workspace with less left", () => {
     expect(remaining(600, { input_tokens: 13, output_tokens: 12 })).toBe("5575");
     expect(remaining(600, { input_tokens: 5_000, output_tokens: 1_000 })).toBe("0");
     expect(remaining(600, {})).toBe("5600");

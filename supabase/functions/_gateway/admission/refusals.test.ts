@@ -5,7 +5,7 @@ describe("a call larger than a whole token limit", () => {
   const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
   const stated = { input: "messages", output: "max_completion_tokens" };
 
-  test("is told to lower the output limit that it states, and never to wait", () => {
+  test("says to lower the stated output limit, and never to wait", () => {
     const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
     expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(

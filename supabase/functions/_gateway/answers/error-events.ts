@@ -7,7 +7,7 @@ const names = ["type", "object", "event", "status", "kind"];
 const texts = ["message", "msg", "detail"];
 
 /**
- * Returns whether an event that is not part of the surface's protocol reports an error, in whatever shape. All others
+ * Returns whether an event that is not part of the surface's protocol reports an error, in any shape. All others
  * only keep the connection open or extend the protocol, and stock clients fail on many of them.
  * @param event parsed, or its text if that is not JSON
  */

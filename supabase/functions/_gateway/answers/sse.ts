@@ -92,7 +92,7 @@ const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
 const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
 
 /**
- * Returns whether the first bytes of an answer begin an event stream (WHATWG HTML, 9.2.5), whatever its content type;
+ * Returns whether the first bytes of an answer begin an event stream (WHATWG HTML, 9.2.5), regardless of its content type;
  * undefined if there are too few of them to decide.
  */
 export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {

@@ -120,7 +120,7 @@ describe("two calls", () => {
     expect([changed, calls]).toEqual([[false, false], two]);
   });
 
-  test("of which one takes the other's index are told apart to the end", () => {
+  test("stay separate to the end if one takes the other's index", () => {
     const { indexes } = number(
       call("a", "add", "{}", 0),
       call("b", "add", "{}", 0),

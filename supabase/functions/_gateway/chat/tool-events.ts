@@ -17,7 +17,7 @@ const delta = z
 const choicesShape = z.array(z.looseObject({ delta, finish_reason: z.unknown().optional() }));
 type Choices = z.infer<typeof choicesShape>;
 
-/** What the steps of one answer share: the name of the first chunk, and whether the client was told who speaks. */
+/** What the steps of one answer share: the name of the first chunk, and whether the role was sent. */
 export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
 
 const nothing = /(?!)/;

@@ -75,7 +75,7 @@ export function readerOf(body: Readable): BodyReader {
     },
     pour(take) {
       return new Promise<boolean>((resolve, reject) => {
-        // One packet may hold several pieces: they go on together.
+        // One packet may hold several pieces: they are passed on together.
         const flowSoon = () => queueMicrotask(flow);
         function flow(): void {
           try {

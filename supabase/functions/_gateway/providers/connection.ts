@@ -5,10 +5,10 @@ import { ConnectTimeout } from "./reachable.ts";
 /** One request to a provider while it is under way. */
 export type Connection = ReturnType<typeof openConnection>;
 
-/** Why a call's signal falls, whatever the reason: an error of its own each time would cost more than it tells. */
-const over = new Error("the call is over");
+/** The reason of a closed connection's signal. One for all connections, since it carries no details. */
+const over = new Error("the connection is closed");
 
-/** What holds one provider call together: its limits, its client and its exchange, and why it is over. */
+/** Ties a request's time limits, its client and its exchange together, and says why it ended. */
 export function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
   let controller: AbortController | undefined;
   let closed = false;

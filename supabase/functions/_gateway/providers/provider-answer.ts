@@ -18,11 +18,11 @@ export type ProviderAnswer = {
   unread: (bytes: Uint8Array) => void;
   /** Ends the call; the provider sees its client leave. */
   cancel: () => void;
-  /** The provider is paid for it all, whoever leaves: read on to the end rather than cancel. */
+  /** The provider charges for all of it even if the client leaves, so it is read to the end rather than cancelled. */
   drains: boolean;
   /**
-   * Falls when the call is over, its time in all being up among the reasons, even while nobody reads. Not a getter: an
-   * object with one of its own gets a hidden class of its own, which keeps the call until a full collection.
+   * Aborts when the request ends or its total time is up, even while its answer is not being read. Not a getter: V8 would
+   * give each object a hidden class, which keeps the call until a full collection.
    */
   ended: () => AbortSignal;
   startedAt: number;
@@ -61,12 +61,12 @@ export function readerOf(
     ahead = undefined;
     return bytes;
   }
-  /** What is not there ends the call. */
+  /** Ends the request if the next bytes do not come. */
   async function attended<More>(reading: () => Promise<More>): Promise<More> {
     try {
       connection.expectWithin(idleMs);
       const more = await reading();
-      // A client that takes its time is no fault of the provider's: only the time in all runs on.
+      // While the client reads, only the total time runs.
       connection.expectWithin(Number.POSITIVE_INFINITY);
       if (!more) connection.close();
       return more;

@@ -49,7 +49,7 @@ type Options = Pick<ProviderFailure, "mayHaveCharged"> &
 /** Why a request to a provider failed. */
 export class ProviderFailure extends Error {
   readonly failure: AttemptFailure;
-  /** The provider may charge for the request all the same, so nobody should simply send it again. */
+  /** The provider may charge for the request all the same, so it should not simply be sent again. */
   readonly mayHaveCharged: boolean;
   /** Another route may serve the call. */
   readonly retryable: boolean;
@@ -77,7 +77,7 @@ export class ProviderFailure extends Error {
     return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
   }
 
-  /** Returns what the caller is told. */
+  /** Returns the error for the caller. */
   toGatewayError(): GatewayError {
     const headers: Record<string, string> = {};
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);

@@ -429,7 +429,7 @@ describe("a route that keeps failing", () => {
     ]);
   });
 
-  test("stands in the attempts where it would have been asked", async () => {
+  test("is recorded in the attempts between the others", async () => {
     const [busy, cooling, good] = [
       await provider(text("no", 400)),
       await provider(text("no", 500)),

@@ -100,7 +100,7 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
       skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
-  // Nobody waits for a route that hangs as long as another may answer.
+  // No call waits for a route that hangs while another may answer.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 
@@ -108,7 +108,7 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** What the caller is told of two failures: when to come back, if one of them says so and the other needs an operator. */
+/** Returns the failure that helps the caller more: one that says when to try again, rather than one for an operator. */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const told = before.failure === "rate_limited" && now.code === "provider_error" ? before : now;
@@ -121,7 +121,7 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /** When it must be over, and when its first byte must be there, by the gateway's clock. */
+  /** When it must have ended, and when its first byte must have arrived, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
   /** It has less time than the route is given usually, so a timeout says nothing about the route. */

@@ -257,7 +257,7 @@ describe("when to ask again", () => {
   const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
     readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;
 
-  test("is told in seconds, in milliseconds, as a date, or by Google's RetryInfo", () => {
+  test("is read in seconds, in milliseconds, as a date, or from Google's RetryInfo", () => {
     expect(retryAfter({ "retry-after": "17" })).toBe(17);
     expect(retryAfter({ "retry-after": "0.4" })).toBe(1);
     expect(retryAfter({ "retry-after-ms": "1500", "retry-after": "60" })).toBe(2);

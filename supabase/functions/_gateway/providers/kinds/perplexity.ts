@@ -2,7 +2,7 @@ import { chat, type ProviderKind } from "./kind.ts";
 
 /**
  * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every chunk of a stream has
- * usage. There is no version in the path, and no list of these models; another one answers 400 `invalid_model`
+ * usage. The path has no version, and these models have no list; another one answers 400 `invalid_model`
  * (github.com/bhdicaire/visioStencils/issues/3).
  */
 export const perplexity: ProviderKind = {

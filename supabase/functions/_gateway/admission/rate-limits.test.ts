@@ -10,24 +10,27 @@ const none = [null, null, null, null];
 describe("what is left of a minute", () => {
   test("is told of a key's limits, where the workspace has none", () => {
     expect(read([10, 3, 1_000, 250, ...none])).toEqual({
-      requests: { limit: 10, remaining: 7 },
-      tokens: { limit: 1_000, remaining: 750 },
+      requests: { scope: "key", limit: 10, remaining: 7 },
+      tokens: { scope: "key", limit: 1_000, remaining: 750 },
       resetSeconds: 44,
     });
   });
 
   test("is told of a workspace's limits, where the key has none, and of each kind by itself", () => {
-    expect(read([...none, 10, 3, null, null])).toEqual({ requests: { limit: 10, remaining: 7 }, resetSeconds: 44 });
+    expect(read([...none, 10, 3, null, null])).toEqual({
+      requests: { scope: "workspace", limit: 10, remaining: 7 },
+      resetSeconds: 44,
+    });
     expect(read([5, 5, null, null, null, null, 900, 100])).toMatchObject({
-      requests: { limit: 5, remaining: 0 },
-      tokens: { limit: 900, remaining: 800 },
+      requests: { scope: "key", limit: 5, remaining: 0 },
+      tokens: { scope: "workspace", limit: 900, remaining: 800 },
     });
   });
 
   test.for([
-    { key: [10, 4], workspace: [100, 95], requests: { limit: 100, remaining: 5 } },
-    { key: [10, 6], workspace: [100, 95], requests: { limit: 10, remaining: 4 } },
-    { key: [10, 5], workspace: [100, 95], requests: { limit: 10, remaining: 5 } },
+    { key: [10, 4], workspace: [100, 95], requests: { scope: "workspace", limit: 100, remaining: 5 } },
+    { key: [10, 6], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 4 } },
+    { key: [10, 5], workspace: [100, 95], requests: { scope: "key", limit: 10, remaining: 5 } },
   ])(
     "is told of whichever has less left, and of the key's where both have the same: %o",
     ({ key, workspace, requests }) => {
@@ -44,7 +47,7 @@ describe("what is left of a minute", () => {
 
   test("is nothing of a limit that was not come to, or that is not limited, whatever was counted", () => {
     expect(read([10, 10, null, 500, 7, null, 8, null])).toEqual({
-      requests: { limit: 10, remaining: 0 },
+      requests: { scope: "key", limit: 10, remaining: 0 },
       tokens: undefined,
       resetSeconds: 44,
     });

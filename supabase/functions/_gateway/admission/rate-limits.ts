@@ -9,8 +9,8 @@ import type { TokenCounts } from "../../_shared/money.ts";
 export const toldLimits = z.object({ minute: z.string().nullable(), counts: z.array(z.number().nullable()).length(8) });
 export type ToldLimits = z.infer<typeof toldLimits>;
 
-/** What is left of a limit in its minute. */
-type Room = { limit: number; remaining: number };
+/** What is left of a limit in its minute, and whose limit it is. */
+type Room = { scope: "key" | "workspace"; limit: number; remaining: number };
 /** The limits that a caller is told of, and when the minute is over. */
 export type RateLimits = { requests?: Room; tokens?: Room; resetSeconds?: number };
 
@@ -18,15 +18,15 @@ const minuteMs = 60_000;
 
 /** @param at when that was told, by the database's clock */
 export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
-  const roomAt = (place: number): Room | undefined => {
+  const roomAt = (scope: Room["scope"], place: number): Room | undefined => {
     const limit = counts[place];
     const counted = counts[place + 1];
     if (limit == null || counted == null) return undefined;
-    return { limit, remaining: Math.max(limit - counted, 0) };
+    return { scope, limit, remaining: Math.max(limit - counted, 0) };
   };
   return {
-    requests: tighter(roomAt(0), roomAt(4)),
-    tokens: tighter(roomAt(2), roomAt(6)),
+    requests: tighter(roomAt("key", 0), roomAt("workspace", 4)),
+    tokens: tighter(roomAt("key", 2), roomAt("workspace", 6)),
     resetSeconds: minute === null ? undefined : Math.ceil((Date.parse(minute) + minuteMs - Date.parse(at)) / 1_000),
   };
 }

@@ -34,6 +34,42 @@ describe("a call larger than a whole token limit", () => {
   });
 });
 
+describe("a call that has to wait for a limit", () => {
+  const messageOf = (counts: (number | null)[], at: string, sizeFields?: { input: string; output?: string }) =>
+    refusalError(
+      { refused: "rate_limit_exceeded", limits: { minute: "2026-11-26T07:31:00+00:00", counts }, at },
+      sizeFields,
+    ).message;
+  const chat = { input: "messages", output: "max_completion_tokens" };
+
+  test("is told which requests are used up", () => {
+    expect(messageOf([1_000, 1_000, 5_000, 200, 9_000, 8_999, null, null], "2026-11-26T07:31:16+00:00", chat)).toBe(
+      "The key's limit of 1,000 requests per minute is used up. Try again in 44 seconds.",
+    );
+    expect(messageOf([null, null, null, null, 60, 60, null, null], "2026-11-26T07:31:59+00:00")).toBe(
+      "The workspace's limit of 60 requests per minute is used up. Try again in 1 second.",
+    );
+  });
+
+  test("is told which tokens are left, and what else to do than wait", () => {
+    const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
+    expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
+      "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
+    );
+    expect(
+      messageOf([null, null, null, null, null, null, 2_000, 2_000], "2026-11-26T07:31:16+00:00", { input: "input" }),
+    ).toBe(
+      "The workspace's limit of 2,000 tokens per minute has 0 left, too few for this call. Try again in 44 seconds.",
+    );
+  });
+
+  test("gets the general message where no limit is told", () => {
+    expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe(
+      "The rate limit is reached. Try again later.",
+    );
+  });
+});
+
 describe("the headers of a refusal", () => {
   const limits = { minute: "2026-11-26T07:31:00+00:00", counts: [1, 1, null, null, null, null, 5_000, 200] };
   const headersOf = (code: string) =>

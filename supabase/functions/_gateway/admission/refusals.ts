@@ -43,7 +43,7 @@ export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayEr
   if (token_limit) return new GatewayError("invalid_request", aboveTokenLimit(token_limit, sizeFields));
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
-  const message = advice.get(`${code} ${param}`);
+  const message = code === "rate_limit_exceeded" ? reachedLimit(rate, sizeFields) : advice.get(`${code} ${param}`);
   return new GatewayError(code, { message, param, details, headers: refusalHeaders(code, rate) });
 }
 
@@ -54,6 +54,18 @@ function refusalHeaders(code: string, rate: RateLimits): Record<string, string> 
   return { ...rateLimitHeaders(rate), ...(wait ? { "retry-after": String(wait) } : {}) };
 }
 
+/** Names the limit that has no room for the call, and what to do; undefined where the database did not tell the limits. */
+function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
+  if (resetSeconds === undefined) return undefined;
+  const wait = `Try again in ${resetSeconds} ${resetSeconds === 1 ? "second" : "seconds"}`;
+  if (requests?.remaining === 0) {
+    return `The ${requests.scope}'s limit of ${grouped(requests.limit)} requests per minute is used up. ${wait}.`;
+  }
+  if (!tokens) return undefined;
+  const lower = fields?.output ? ` or lower ${fields.output}` : "";
+  return `The ${tokens.scope}'s limit of ${grouped(tokens.limit)} tokens per minute has ${grouped(tokens.remaining)} left, too few for this call. ${wait}${lower}.`;
+}
+
 type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
 
 /** Names the limit, what the call counts, and the field to change: the input where that alone is too large. */
@@ -61,10 +73,13 @@ function aboveTokenLimit(
   { scope, limit, input, counted }: TokenLimit,
   fields: SizeFields = { input: "input" },
 ): { param: string; message: string } {
-  const number = (count: number) => count.toLocaleString("en");
   const param = input > limit ? fields.input : (fields.output ?? fields.input);
-  const what = fields.output ? `${number(counted)} tokens (input and ${fields.output})` : `${number(counted)} tokens`;
+  const what = fields.output ? `${grouped(counted)} tokens (input and ${fields.output})` : `${grouped(counted)} tokens`;
   const change = param === fields.output ? `Lower ${param}` : `Shorten ${param}`;
-  const message = `This call counts ${what}, more than the ${scope}'s limit of ${number(limit)} tokens per minute. ${change} or raise the limit.`;
+  const message = `This call counts ${what}, more than the ${scope}'s limit of ${grouped(limit)} tokens per minute. ${change} or raise the limit.`;
   return { param, message };
+}
+
+function grouped(count: number): string {
+  return count.toLocaleString("en");
 }

@@ -40,5 +40,5 @@ function print(source: string, findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ about }) => about.length)) + 2;
   for (const { level, about, says } of findings) console.log(`${marks[level]}${about.padEnd(width)}${says}`);
   const count = (level: Finding["level"]) => findings.filter((finding) => finding.level === level).length;
-  console.log(`\n${count("fail")} to mend, ${count("warn")} to think about, ${count("ok")} well`);
+  console.log(`\n${count("fail")} failed, ${count("warn")} warnings, ${count("ok")} ok`);
 }

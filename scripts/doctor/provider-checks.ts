@@ -147,8 +147,7 @@ function judgeModels({ id, provider }: Named, names: readonly string[], asked: A
   const unchecked =
     models.public && !models.keyPath && provider.apiKey ? " Its list is public, so the key is not checked." : "";
   const there = (asked?.length ?? 0) - missing.length;
-  const total = missing.length === 0 ? `all ${there}` : `${there} of ${asked?.length}`;
-  const has = asked && asked.length > 0 ? ` and has ${total} routed models` : "";
+  const has = asked && asked.length > 0 ? ` and has ${there} of ${asked.length} routed models` : "";
   return [
     ok(aboutProvider(id), `it answers as ${provider.kind.name}${has}.${unchecked}`),
     ...missing.map(({ model, routes }) =>

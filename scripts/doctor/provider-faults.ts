@@ -17,12 +17,11 @@ const withoutAnswer: Record<NoAnswer, (base: string, id: string) => string> = {
     `${base} closes the connection without an answer. Check its port and scheme in ${settingOf(id, "BASE_URL")}.`,
   slow: (base, id) => `${base} does not answer in time. Check ${settingOf(id, "BASE_URL")} and the server.`,
   "not TLS": (base, id) =>
-    `TLS fails, ${base} does not speak it. Correct the port or the scheme in ${settingOf(id, "BASE_URL")}.`,
-  "certificate expired": (base) => `TLS fails, the certificate of ${base} is not valid today. Renew it.`,
+    `${base} does not answer with TLS. Correct the port or the scheme in ${settingOf(id, "BASE_URL")}.`,
+  "certificate expired": (base) => `the TLS certificate of ${base} is not valid today. Renew it.`,
   "certificate name": (base, id) =>
-    `TLS fails, the certificate of ${base} is for another host. Use the certificate's name in ${settingOf(id, "BASE_URL")}.`,
-  certificate: (base) =>
-    `TLS fails, the certificate of ${base} is not signed by a public authority. Install one that is.`,
+    `the TLS certificate of ${base} is for another host. Use the certificate's name in ${settingOf(id, "BASE_URL")}.`,
+  certificate: (base) => `the TLS certificate of ${base} is not signed by a public authority. Install one that is.`,
 };
 
 export function noAnswer({ id, provider }: Named, why: NoAnswer): Finding {
@@ -86,7 +85,8 @@ function leadsTo(baseUrl: string, location: string | null): string {
   if (location === null || !URL.canParse(location, baseUrl)) return "elsewhere";
   const [from, to] = [new URL(baseUrl), new URL(location, baseUrl)];
   if (from.hostname !== to.hostname) return "to another host";
-  return from.protocol === to.protocol ? "to another path" : `to ${to.protocol}//`;
+  if (from.protocol !== to.protocol) return `to ${to.protocol}//`;
+  return from.port === to.port ? "to another path" : "to another port";
 }
 
 /** An endpoint's path at the end of a base URL. */
@@ -140,6 +140,6 @@ export function notThere({ id, provider }: Named, reply: Reply, found: string | 
   const path = usual === "" ? "without a path" : `in ${usual}`;
   const advice = found
     ? `The API is at ${found}: set ${name} to it.`
-    : `Correct ${name}, which ends ${path} for kind ${kind.name} as a rule, or ${settingOf(id, "KIND")}.`;
+    : `For kind ${kind.name} the base URL usually ends ${path}. Correct ${name} or ${settingOf(id, "KIND")}.`;
   return fail(aboutProvider(id), `address: at ${baseUrl} there is ${got}. ${advice}`);
 }

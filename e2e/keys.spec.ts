@@ -64,7 +64,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expectFitsSmallScreens(page);
 
   const revokesFirst = await page.getByRole("link", { name: "Revoke Nightly report" }).getAttribute("href");
-  await page.getByLabel("Rotating Nightly report").selectOption("end the old one now");
+  await page.getByLabel("Rotating Nightly report").selectOption("revoke the old one now");
   await page.getByRole("button", { name: "Rotate Nightly report" }).click();
   const second = (await page.getByRole("figure").first().locator("code").textContent()) ?? "";
   expect(second).not.toBe(first);

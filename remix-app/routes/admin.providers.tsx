@@ -47,7 +47,10 @@ export default function ConsoleProvidersPage() {
       ) : (
         <>
           {failing.length > 0 ? (
-            <Notice tone="warn">Failed requests in the last hour: {failing.join(", ")}.</Notice>
+            <Notice tone="warn">
+              Failed requests in the last hour: {failing.join(", ")}. Run{" "}
+              <code className="font-mono">npm run doctor</code> to find out what to correct.
+            </Notice>
           ) : null}
           <Card
             title="Routes"

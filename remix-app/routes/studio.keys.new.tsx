@@ -61,7 +61,7 @@ interface FieldText {
 const fields: FieldText[] = [
   { name: "name", label: "Name", hint: "The program that will use it.", required: true },
   { name: "environment", label: "Environment", hint: "Such as production or staging. Optional." },
-  { name: "expiresOn", label: "Ends on", type: "date", hint: "Optional. The day begins at midnight UTC." },
+  { name: "expiresOn", label: "Expires on", type: "date", hint: "Optional. The day begins at midnight UTC." },
   { name: "monthlyBudgetUsd", label: "Monthly budget in dollars", hint: "Optional. Calls beyond it are refused." },
   { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },

@@ -41,7 +41,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   spentUsd: "US dollars spent in this UTC month.",
   to: "The end of the range, which it excludes: a day or a time, UTC.",
   tokensPerMinute:
-    "Input and output tokens a minute; null is no limit of its own. While a call runs, its max_completion_tokens counts (500 tokens if it states none); when it ends, what it used.",
+    "Input and output tokens a minute; null is no limit of its own. A running call counts its input and its max_completion_tokens, or 500 if it states none; a finished call counts the tokens that it used.",
   unmeteredCredits: "Credits that nobody is billed for: of registered apps, and of calls that ended without a count.",
   usageSource: "Whether the counts are the provider's or a guess.",
   usage_source: "Whether the counts are the provider's or a guess.",

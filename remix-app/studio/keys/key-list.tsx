@@ -13,7 +13,7 @@ const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: 
 const overlaps = [
   { seconds: 3_600, label: "keep the old one an hour" },
   { seconds: 86_400, label: "keep the old one a day" },
-  { seconds: 0, label: "end the old one now" },
+  { seconds: 0, label: "revoke the old one now" },
 ] as const;
 
 /** Whether a key still opens anything. */
@@ -85,7 +85,7 @@ export function KeyList({
               )}
               {live && key.expiresAt ? (
                 <>
-                  {" · "}ends <Moment at={key.expiresAt} now={now} />
+                  {" · "}expires <Moment at={key.expiresAt} now={now} />
                 </>
               ) : null}
             </p>

@@ -2,7 +2,7 @@ import type { PolicyRules } from "./policy-form.ts";
 
 /** What a token limit counts, of a workspace or a key. */
 export const tokenLimitHint =
-  "Counts input and output tokens of the calls of one minute. While a call runs, its max_completion_tokens counts (500 tokens if it states none); when it ends, what it used.";
+  "Counts input and output tokens. A running call counts its input and its max_completion_tokens, or 500 if it states none; a finished call counts the tokens that it used.";
 
 /** A policy in words, a line each: what people without the right to change it read, and what two of them differ in. */
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {

@@ -15,7 +15,7 @@ const failures = {
   content_filter: "blocked by the content filter",
   invalid_answer: "answer could not be read",
   cancelled: "client disconnected",
-  skipped: "not asked: cooling down after failures",
+  skipped: "skipped: in cooldown after failures",
 } as const satisfies Record<NonNullable<RunAttempt["failure"]>, string>;
 
 /** The result of a request to a provider in plain words: "401 – key rejected". */

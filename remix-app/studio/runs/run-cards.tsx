@@ -20,7 +20,7 @@ export function RunFactsCard({ detail, more = [] }: { detail: RunDetail; more?: 
 export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail }) {
   if (attempts === null) return null;
   return (
-    <Card title="Provider requests" lead="Which providers were asked, in order.">
+    <Card title="Provider requests" lead="Each attempt at a route of the model, in order.">
       <DataTable
         caption="Provider requests"
         rows={attempts.map((attempt, index) => ({ ...attempt, number: index + 1 }))}
@@ -29,12 +29,14 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
         columns={[
           {
             label: "Provider",
-            cell: ({ number, provider, model }) => (
+            cell: ({ number, route, provider, model }) => (
               <>
                 <span className="block font-medium">
                   {number}. {provider}
                 </span>
-                <span className="block break-all text-muted text-small">{model}</span>
+                <span className="block break-all text-muted text-small">
+                  {model} (route {route})
+                </span>
               </>
             ),
           },

@@ -73,6 +73,7 @@ const modelOf = (provider: string, model: string, more: Partial<RoutedModel> = {
   routes: [
     { model_id: `our/${model}`, position: 1, provider_id: provider, provider_model: model, tier_multipliers: {} },
   ],
+  granted: true,
   ...more,
 });
 
@@ -130,7 +131,9 @@ describe("a wrong configuration is named", () => {
     const { origin } = await serve({ "GET /v2/models": { status: 404, body: { detail: "Not Found" } } });
     const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v2` }, gpt);
     expect(found).toEqual(
-      named("fail provider x: address: at .*/v2 there is no API \\(404\\). For kind vllm the base URL usually ends in /v1. Correct "),
+      named(
+        "fail provider x: address: at .*/v2 there is no API \\(404\\). For kind vllm the base URL usually ends in /v1. Correct ",
+      ),
     );
   });
 

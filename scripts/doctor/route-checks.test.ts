@@ -24,12 +24,21 @@ const model = (more: Partial<RoutedModel>): RoutedModel => ({
   kind: "chat",
   routes: [route(1, "a")],
   prices: [price("a")],
+  granted: true,
   ...more,
 });
 
 test.each<[string, Partial<RoutedModel>, string[]]>([
   ["a price and a provider", {}, ["ok 1 enabled, each route with a provider and a price"]],
   ["no route", { routes: [] }, ["fail route: m has no enabled route, so callers get 404. Add one"]],
+  [
+    "no grant",
+    { granted: false },
+    [
+      "ok 1 enabled, each route with a provider and a price",
+      "warn grant: no plan or workspace may use m, so callers get 404. Add a grant",
+    ],
+  ],
   [
     "no price",
     { prices: [] },

@@ -30,8 +30,11 @@ const routeRows = z.array(
 );
 
 type Route = z.output<typeof routeRows>[number];
-/** An enabled model with its enabled routes and its prices of today. */
-export type RoutedModel = Omit<z.output<typeof catalogue>[number], "enabled"> & { routes: Route[] };
+/** An enabled model with its enabled routes and its prices of today. `granted`: a plan or a workspace may use it. */
+export type RoutedModel = Omit<z.output<typeof catalogue>[number], "enabled"> & { routes: Route[]; granted: boolean };
+
+const grantRows = z.array(z.object({ model_id: z.string() }));
+const pageSize = 1_000;
 
 /**
  * Reads the enabled models through the Data API.
@@ -41,21 +44,20 @@ export async function readModels(env: Env): Promise<RoutedModel[]> {
   const database = createServiceClient(env, { timeoutMs: readLimitMs });
   const listed = catalogue.safeParse((await database.schema("private").rpc("list_catalogue_models")).data);
   if (!listed.success) throw new Error("The catalogue of models cannot be read: apply the migrations.");
-  const routes: Route[] = [];
-  // A project limits the rows of an answer.
-  for (let rows: Route[] | undefined; rows === undefined || rows.length > 0; routes.push(...rows)) {
-    const { data } = await database
+  const routes = await readAll(routeRows, (from, to) =>
+    database
       .schema("ai")
       .from("model_routes")
       .select("model_id,position,provider_id,provider_model,tier_multipliers")
       .eq("enabled", true)
       .order("model_id")
       .order("position")
-      .range(routes.length, routes.length + 999);
-    const page = routeRows.safeParse(data);
-    if (!page.success) throw new Error("The routes of models cannot be read: add ai to the Data API's schemas.");
-    rows = page.data;
-  }
+      .range(from, to),
+  );
+  const grants = await readAll(grantRows, (from, to) =>
+    database.schema("ai").from("model_grants").select("model_id").order("id").range(from, to),
+  );
+  const granted = new Set(grants.map(({ model_id }) => model_id));
   return listed.data
     .filter(({ enabled }) => enabled)
     .map(({ id, kind, prices }) => ({
@@ -63,7 +65,23 @@ export async function readModels(env: Env): Promise<RoutedModel[]> {
       kind,
       prices: prices.filter(({ current }) => current),
       routes: routes.filter(({ model_id }) => model_id === id),
+      granted: granted.has(id),
     }));
+}
+
+/** Reads all rows, page by page, because a project limits the rows of an answer. */
+async function readAll<Row>(
+  rows: z.ZodType<Row[]>,
+  readPage: (from: number, to: number) => PromiseLike<{ data: unknown }>,
+): Promise<Row[]> {
+  const all: Row[] = [];
+  for (let page: Row[] | undefined; page === undefined || page.length > 0; all.push(...page)) {
+    const read = rows.safeParse((await readPage(all.length, all.length + pageSize - 1)).data);
+    if (!read.success)
+      throw new Error("The routes and grants of models cannot be read: add ai to the Data API's schemas.");
+    page = read.data;
+  }
+  return all;
 }
 
 const endpointsOf: Record<RoutedModel["kind"], readonly Endpoint[]> = {
@@ -131,8 +149,13 @@ function checkModel(model: RoutedModel, providers: Providers): Finding[] {
       fault ? [fail("models", `${fault.what}: ${nameOf(route)} ${fault.says}, so ${effect}. ${fault.advice}`)] : [],
     ),
     ...checkTiers(model, usable),
+    ...(model.granted
+      ? []
+      : [warn("models", `grant: no plan or workspace may use ${id}, so callers get 404. ${grantAdvice}`)]),
   ];
 }
+
+const grantAdvice = "Add a grant (ai.model_grants), or disable the model in the console.";
 
 type RouteFault = { what: "route" | "kind" | "price"; says: string; advice: string };
 

@@ -38,7 +38,7 @@ export default function ConsoleProvidersPage() {
   const { user, term, runs, models, now } = useLoaderData<typeof loader>();
   const failing = failuresByModel(models);
   return (
-    <ConsolePage user={user} title="Providers" lead="Where models are served, and what failed lately.">
+    <ConsolePage user={user} title="Providers" lead="Which providers serve each model, and recent failures.">
       <SearchCard title="Find a run" label="Run id or request id" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>
@@ -49,7 +49,7 @@ export default function ConsoleProvidersPage() {
           {failing.length > 0 ? (
             <Notice tone="warn">
               Failed requests in the last hour: {failing.join(", ")}. Run{" "}
-              <code className="font-mono">npm run doctor</code> to find out what to correct.
+              <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
             </Notice>
           ) : null}
           <Card

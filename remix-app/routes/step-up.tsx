@@ -93,7 +93,7 @@ export default function StepUpPage() {
   return (
     <EntryPage
       title="Confirm that it is you"
-      lead={`What you are about to change protects your account. It takes ${ways ? "a sign-in" : "a code"} of the last 10 minutes.`}
+      lead={`For your security, we ask for ${ways ? "a sign-in" : "a code"} again after 10 minutes.`}
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
       <p>

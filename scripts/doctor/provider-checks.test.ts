@@ -137,6 +137,14 @@ describe("a wrong configuration is named", () => {
     );
   });
 
+  test("a server without the API, whose base URL ends as usual", async () => {
+    const { origin } = await serve({});
+    const found = await examine({ KIND: "vllm", BASE_URL: `${origin}/v1` }, gpt);
+    expect(found).toEqual(
+      named("fail provider x: address: at .*/v1 there is a web page \\(404\\). Correct AI_PROVIDER_X_BASE_URL or"),
+    );
+  });
+
   test("a website in place of the API", async () => {
     const { origin } = await serve({ "GET /models": page(200, "Models"), "GET /api/v1/models": list("", "gpt-5.6") });
     const found = await examine({ KIND: "openrouter", BASE_URL: origin, API_KEY: key }, gpt);

@@ -138,8 +138,10 @@ export function notThere({ id, provider }: Named, reply: Reply, found: string | 
   const got = "failed" in reply ? "nothing" : `${reply.isPage ? "a web page" : "no API"} (${reply.status})`;
   const usual = usualPath(provider);
   const path = usual === "" ? "without a path" : `in ${usual}`;
+  const hint =
+    baseUrl.endsWith(usual) && usual !== "" ? "" : `For kind ${kind.name} the base URL usually ends ${path}. `;
   const advice = found
     ? `The API is at ${found}: set ${name} to it.`
-    : `For kind ${kind.name} the base URL usually ends ${path}. Correct ${name} or ${settingOf(id, "KIND")}.`;
+    : `${hint}Correct ${name} or ${settingOf(id, "KIND")}.`;
   return fail(aboutProvider(id), `address: at ${baseUrl} there is ${got}. ${advice}`);
 }

@@ -53,7 +53,7 @@ test.each<[string, Partial<RoutedModel>, string[]]>([
     "a provider without settings",
     { routes: [route(1, "eu_openai")], prices: [price("eu_openai")] },
     [
-      "fail route: route 1 of m leads to eu_openai, which has no settings, so callers get 404. Set AI_PROVIDER_EU_OPENAI_KIND",
+      "fail route: route 1 of m leads to eu_openai, which has no settings, so callers get 404. Add its settings, such as AI_PROVIDER_EU_OPENAI_KIND",
     ],
   ],
   [

@@ -166,7 +166,7 @@ function faultOf(
 ): RouteFault | undefined {
   const provider = providers?.get(id);
   if (providers && !provider) {
-    const advice = `Set ${settingOf(id, "KIND")} and ${settingOf(id, "API_KEY")} for the functions, or disable the route.`;
+    const advice = `Add its settings, such as ${settingOf(id, "KIND")} (docs/providers.md), or disable the route.`;
     return { what: "route", says: `leads to ${id}, which has no settings`, advice };
   }
   if (provider && !endpointOf(kind, provider)) {

@@ -169,7 +169,7 @@ function addressFault(
   text: string,
   { allowPrivate, allowName, keyName }: { allowPrivate: boolean; allowName: string; keyName: string },
 ): string | undefined {
-  if (!URL.canParse(text)) return "is not a URL.";
+  if (!URL.canParse(text)) return "is not a URL such as https://llm.example.com/v1.";
   const { protocol, hostname, username, password } = new URL(text);
   if (protocol !== "https:" && protocol !== "http:") return "must begin with https://.";
   if (username || password) return `must not hold credentials: put the key into ${keyName}.`;

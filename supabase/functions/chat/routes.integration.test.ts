@@ -101,18 +101,19 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
     ]);
   });
 
-  test("after a status of 200 with an error in place of an answer", async () => {
-    const error = { code: "server_error", message: "The server had an error." };
+  // OpenRouter sends the second one, a chunk or a completion with a choice: openrouter.ai/docs/api-reference/errors
+  test.for<[string, object]>([
+    ["an error in place of an answer", {}],
+    ["an error next to a choice", { choices: [{ index: 0, finish_reason: "error", delta: { content: "" } }] }],
+  ])("after a status of 200 with %s", async ([, rest]) => {
+    const answer = { ...rest, error: { code: "server_error", message: "The server had an error." } };
     for (const type of ["application/json", "text/event-stream"]) {
+      const isStream = type === "text/event-stream";
+      if (isStream && !how.stream) continue;
       first.script = (response) =>
         response
           .writeHead(200, { "content-type": type })
-          .end(
-            type === "application/json"
-              ? JSON.stringify({ error })
-              : `: hello\n\ndata: ${JSON.stringify({ error })}\n\n`,
-          );
-      if (type === "text/event-stream" && !how.stream) continue;
+          .end(isStream ? `: hello\n\ndata: ${JSON.stringify(answer)}\n\n` : JSON.stringify(answer));
       const { outcome, run } = await ask(model, how);
       expect(outcome).toBe("hi");
       expect(run).toMatchObject({ usage_source: "provider", attempts: [{ failure: "server_error" }, { status: 200 }] });

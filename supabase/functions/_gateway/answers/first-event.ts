@@ -2,7 +2,7 @@ import type { Gateway } from "../gateway.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import { isObject } from "../structured/canonical.ts";
-import { tellsError } from "./error-events.ts";
+import { hasError, tellsError } from "./error-events.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
 
 /** A stream with comments alone is passed on when one comes after this time, so that its caller sees that it is alive. */
@@ -83,15 +83,16 @@ function isContent(event: string): boolean {
   if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
   const value = parse(data);
   if (isObject(value) && (value.choices || value.usage || value.response)) {
-    if (value.type === "response.failed" && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
+    const isFailed = value.type === "response.failed" || hasError(value);
+    if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
     return true;
   }
   if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data });
   return false;
 }
 
-function isCharged({ response }: Record<string, unknown>): boolean {
-  return isObject(response) && Boolean(response.usage);
+function isCharged({ usage, response }: Record<string, unknown>): boolean {
+  return Boolean(usage) || (isObject(response) && Boolean(response.usage));
 }
 
 /** @throws ProviderFailure where JSON or a page in place of a stream is an error that states no usage */

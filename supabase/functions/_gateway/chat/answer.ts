@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { hasError } from "../answers/error-events.ts";
 import type { AnswerFormat } from "../surface.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { createAssembly } from "./assembly.ts";
@@ -20,6 +21,8 @@ export const chatFormat = {
       usage: readChatUsage(data, limits),
       servedTier: readTier(data),
       output: outputTexts,
+      // As in a stream. OpenRouter puts a choice next to an error: openrouter.ai/docs/api-reference/errors
+      failed: hasError(data),
       corrected: correctToolCalls(data.choices),
       said: () => saidInChat(value),
     };

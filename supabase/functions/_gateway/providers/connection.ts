@@ -8,13 +8,20 @@ export type Connection = ReturnType<typeof openConnection>;
 /** The reason of a closed connection's signal. One for all connections, since it carries no details. */
 const over = new Error("the connection is closed");
 
-/** Ties a request's time limits, its client and its exchange together, and says why it ended. */
-export function openConnection(clientLeft: AbortSignal, { now, deadline }: { now: () => number; deadline: number }) {
+/**
+ * What holds one provider call together: its limits, its client and its exchange, and why it is over.
+ * @param options.acceptedBy when its caller must have heard of an answer
+ */
+export function openConnection(
+  clientLeft: AbortSignal,
+  { now, deadline, acceptedBy }: { now: () => number; deadline: number; acceptedBy: number },
+) {
+  let until = Math.min(deadline, acceptedBy);
   let controller: AbortController | undefined;
   let closed = false;
   let timedOut = false;
   let left = false;
-  const limit = startTimeLimit(deadline - now(), () => {
+  const limit = startTimeLimit(until - now(), () => {
     timedOut = true;
     close();
   });
@@ -53,7 +60,12 @@ export function openConnection(clientLeft: AbortSignal, { now, deadline }: { now
     },
     /** Sets the time for the next thing to happen, within what is left in all. */
     expectWithin(limitMs: number): void {
-      limit.restart(Math.min(deadline - now(), limitMs));
+      limit.restart(Math.min(until - now(), limitMs));
+    },
+    /** Gives an answer that has begun the rest of the time in all. */
+    noteAccepted(): void {
+      until = deadline;
+      if (!closed) limit.restart(until - now());
     },
     /** @throws Error where it is closed already */
     assertOpen(): void {

@@ -333,6 +333,31 @@ describe("the time before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
+  test("is also that of an answer that has begun with nothing to accept", async () => {
+    const idle = await provider((_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write(":\n"), 50);
+      response.once("close", () => clearInterval(timer));
+    });
+    const call = callOf([idle.baseUrl], { limits: { ...limits, routesMs: 400 } });
+    const startedAt = performance.now();
+    const readOn = async (answer: ProviderAnswer) => {
+      while (await answer.read());
+    };
+    await expect(callProvider(call, readOn)).rejects.toMatchObject(timeout);
+    expect(performance.now() - startedAt).toBeLessThan(900);
+    await idle.left;
+  });
+
+  test("does not limit an answer once it is accepted", async () => {
+    const slow = await provider((_, response) => {
+      response.writeHead(200).write("a");
+      setTimeout(() => response.write("b"), 250);
+      setTimeout(() => response.end("c"), 500);
+    });
+    expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
+  });
+
   test("of an answer that is not streamed is that of all routes", async () => {
     const [slow, tooSlow] = [await provider(inMs(600)), await provider(inMs(1_200))];
     expect(await readAll(callOf([slow.baseUrl], whole))).toBe("yes");

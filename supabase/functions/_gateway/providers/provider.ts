@@ -2,7 +2,7 @@ import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
-import { openConnection } from "./connection.ts";
+import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
 import { type Answer, post } from "./exchange.ts";
 import type { Endpoint } from "./kinds/kind.ts";
@@ -60,14 +60,15 @@ export async function callProvider<Accepted>(
     call.open.attempts.push(...skipped.splice(0));
     const asking = startAttempt(call, { route: turn.value, firstByteBy });
     const { startedAt, undecided } = asking;
-    let answer: ProviderAnswer | undefined;
+    let asked: Asked | undefined;
     try {
-      answer = await ask(call, asking);
-      const accepted = await accept(answer);
+      asked = await ask(call, asking);
+      const accepted = await accept(asked.answer);
+      asked.connection.noteAccepted();
       cooldowns.noteAnswer(keyOf(call, asking.route));
       return accepted;
     } catch (error) {
-      answer?.cancel();
+      asked?.connection.close();
       const failure = error instanceof ProviderFailure ? error : undefined;
       const left = error instanceof ClientLeft;
       const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds } = failure ?? {};
@@ -121,7 +122,7 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /** When it must have ended, and when its first byte must have arrived, by the gateway's clock. */
+  /** When it must be over, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
   /** It has less time than the route is given usually, so a timeout says nothing about the route. */
@@ -170,10 +171,12 @@ function upstreamRequestId(header: Answer["header"], ownId: string): string | un
   return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
 }
 
-async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> {
+type Asked = { answer: ProviderAnswer; connection: Connection };
+
+async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
   const { route, provider, startedAt, limits, deadline } = asking;
   const { now } = call;
-  const connection = openConnection(call.clientLeft, { now, deadline });
+  const connection = openConnection(call.clientLeft, { now, deadline, acceptedBy: asking.firstByteBy });
   let dispatched = false;
   try {
     const { endpoint, body } = call.requestFor(route, provider);
@@ -206,15 +209,18 @@ async function ask(call: ProviderCall, asking: Asking): Promise<ProviderAnswer> 
     const firstByteAt = now();
     connection.expectWithin(Number.POSITIVE_INFINITY);
     return {
-      route,
-      contentType: answer.header("content-type")?.toLowerCase() ?? "",
-      startedAt,
-      firstByteAt,
-      drains: provider.drains,
-      attempt: asking.attempt,
-      ended: connection.ended,
-      cancel: connection.close,
-      ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
+      connection,
+      answer: {
+        route,
+        contentType: answer.header("content-type")?.toLowerCase() ?? "",
+        startedAt,
+        firstByteAt,
+        drains: provider.drains,
+        attempt: asking.attempt,
+        ended: connection.ended,
+        cancel: connection.close,
+        ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
+      },
     };
   } catch (cause) {
     if (cause instanceof ProviderFailure) {

@@ -39,7 +39,7 @@ export type RouteResult = {
   failure: AttemptFailure;
   startedAt: number;
   retryAfterSeconds?: number;
-  /** The status was that of an error about the request, or the call had less time than usual. */
+  /** The request may have caused it, or the call had less time than usual. */
   undecided: boolean;
 };
 

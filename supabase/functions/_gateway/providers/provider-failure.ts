@@ -44,7 +44,7 @@ const needsOperator: ReadonlySet<AttemptFailure> = new Set([
 ]);
 
 type Options = Pick<ProviderFailure, "mayHaveCharged"> &
-  Partial<Pick<ProviderFailure, "retryable" | "retryAfterSeconds" | "use">> & { cause?: unknown };
+  Partial<Pick<ProviderFailure, "retryable" | "retryAfterSeconds" | "mayBeRequest" | "use">> & { cause?: unknown };
 
 /** Why a request to a provider failed. */
 export class ProviderFailure extends Error {
@@ -55,6 +55,8 @@ export class ProviderFailure extends Error {
   readonly retryable: boolean;
   /** When the provider takes requests again. */
   readonly retryAfterSeconds?: number;
+  /** It says nothing about other requests to the route. */
+  readonly mayBeRequest: boolean;
   /** The usage that the provider states all the same. */
   readonly use?: CallUse;
 
@@ -65,6 +67,7 @@ export class ProviderFailure extends Error {
     this.mayHaveCharged = options.mayHaveCharged;
     this.retryable = options.retryable ?? !requestFaults.has(failure);
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.mayBeRequest = options.mayBeRequest ?? false;
     this.use = options.use;
   }
 
@@ -95,10 +98,10 @@ export class ClientLeft extends Error {
 
 /** Returns the failure of an error that a provider answered before it did any work. */
 export function refusalFailure(answer: RefusedAnswer): ProviderFailure {
-  const { failure, retryAfterSeconds } = readRefusal(answer);
+  const { failure, ...facts } = readRefusal(answer);
   // A proxy that gave up waiting does not know what its server still does.
   const mayHaveCharged = failure === "timeout";
-  return new ProviderFailure(failure, { mayHaveCharged, retryAfterSeconds });
+  return new ProviderFailure(failure, { ...facts, mayHaveCharged });
 }
 
 /**

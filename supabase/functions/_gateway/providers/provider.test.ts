@@ -454,7 +454,22 @@ describe("a route that keeps failing", () => {
     ]);
   });
 
-  test("is recorded in the attempts between the others", async () => {
+  // An error about a request may quote it, and one call may be larger than a limit that others keep:
+  // https://github.com/Aider-AI/aider/issues/1880
+  test.for<[number, string]>([
+    [400, "Invalid value: 'invalid api key'."],
+    [422, "Input: 'the model was not found'"],
+    [413, "Request too large for model on tokens per minute (TPM): Limit 6000, Requested 7000"],
+    [429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 36278."],
+  ])("is not set aside by a %i that a request may cause: %s", async ([status, message]) => {
+    const first = await provider(text(JSON.stringify({ error: { message } }), status));
+    const second = await provider(text("yes"));
+    const call = callOf([first.baseUrl, second.baseUrl]);
+    for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
+    expect(first.asked).toHaveLength(5);
+  });
+
+  test("stands in the attempts where it would have been asked", async () => {
     const [busy, cooling, good] = [
       await provider(text("no", 400)),
       await provider(text("no", 500)),

@@ -71,8 +71,9 @@ export async function callProvider<Accepted>(
       asked?.connection.close();
       const failure = error instanceof ProviderFailure ? error : undefined;
       const left = error instanceof ClientLeft;
-      const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds } = failure ?? {};
-      cooldowns.noteFailure(keyOf(call, asking.route), { failure: why, startedAt, retryAfterSeconds, undecided });
+      const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds, mayBeRequest } = failure ?? {};
+      const result = { failure: why, startedAt, retryAfterSeconds, undecided: undecided || mayBeRequest === true };
+      cooldowns.noteFailure(keyOf(call, asking.route), result);
       const movesOn = failure?.retryable && now() < firstByteBy;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = left ? "aborted" : "failed";

@@ -253,6 +253,13 @@ test.for<[unknown, AttemptFailure]>([
   expect(failureOf(200, body)).toBe(failure);
 });
 
+test("an item that OpenAI did not store is the request's fault: github.com/can1357/oh-my-pi/issues/41", () => {
+  const message =
+    "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
+  const error = { message, type: "invalid_request_error", param: "input", code: null };
+  expect(failureOf(404, { error })).toBe("invalid_request");
+});
+
 describe("when to ask again", () => {
   const retryAfter = (headers: Record<string, string>, { status = 429, text = "{}" } = {}) =>
     readRefusal({ status, text, header: headersOf(headers) }).retryAfterSeconds;

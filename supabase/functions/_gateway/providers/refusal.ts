@@ -1,7 +1,12 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
 /** Why a provider refused, and when it may be asked again. */
-export type Refusal = { failure: AttemptFailure; retryAfterSeconds?: number };
+export type Refusal = {
+  failure: AttemptFailure;
+  retryAfterSeconds?: number;
+  /** The request may have caused it, by what it holds or by its size. */
+  mayBeRequest: boolean;
+};
 
 /** What a provider answered in place of an answer. */
 export type RefusedAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
@@ -58,6 +63,8 @@ const rules: readonly Rule[] = [
     message:
       /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|unable to access (?:non-serverless )?model|invalid model/,
   },
+  // OpenAI has no stored item of an id that a request names.
+  { failure: "invalid_request", statuses: [404], codes: [], message: /items are not persisted/ },
   {
     failure: "rate_limited",
     statuses: [ok],
@@ -65,6 +72,11 @@ const rules: readonly Rule[] = [
     message: /^rate limit|too many requests/,
   },
 ];
+
+/** The statuses of errors about the request. Their texts may quote it. */
+const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
+/** OpenAI and Groq say so of a request above a whole limit of a minute. */
+const requestTooLarge = /request too large/;
 
 /** What the status alone says. Others below 500 are the request's fault. */
 const byStatus: Readonly<Record<number, AttemptFailure>> = {
@@ -95,7 +107,8 @@ export function readRefusal({ status, text, header = () => undefined }: RefusedA
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
-  return { failure, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
+  const mayBeRequest = requestStatuses.has(status) || requestTooLarge.test(words.message);
+  return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
 }
 
 function failureOf(status: number): AttemptFailure {

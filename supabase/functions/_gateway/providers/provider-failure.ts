@@ -36,7 +36,7 @@ const requestFaults: ReadonlySet<AttemptFailure> = new Set([
   "cancelled",
 ]);
 /** To send the request again changes nothing until an operator acts. */
-const needsOperator: ReadonlySet<AttemptFailure> = new Set([
+const operatorFaults: ReadonlySet<AttemptFailure> = new Set([
   "unauthorized",
   "payment_required",
   "forbidden",
@@ -75,6 +75,10 @@ export class ProviderFailure extends Error {
     return codes[this.failure];
   }
 
+  get needsOperator(): boolean {
+    return operatorFaults.has(this.failure);
+  }
+
   /** The same failure of a call of which an earlier attempt may have been charged. */
   afterCharge(): ProviderFailure {
     return new ProviderFailure(this.failure, { ...this, mayHaveCharged: true });
@@ -85,7 +89,7 @@ export class ProviderFailure extends Error {
     const headers: Record<string, string> = {};
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
     // Stock clients would send again what cannot succeed, or what is charged already.
-    if (this.mayHaveCharged || needsOperator.has(this.failure)) headers["x-should-retry"] = "false";
+    if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
     return new GatewayError(this.code, { message: messages[this.failure], headers });
   }
 }

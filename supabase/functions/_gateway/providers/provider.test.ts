@@ -541,6 +541,12 @@ describe("the error of a call with no route left", () => {
     ]);
   });
 
+  test("is worth another try if a route before the one with a wrong key was overloaded", async () => {
+    const overloaded = refuse(503, {}, { "retry-after": "30" });
+    expect(await told(overloaded, refuse(401, {}))).toEqual([502, "provider_error", { "retry-after": "30" }]);
+    expect(await told(refuse(401, {}), overloaded)).toEqual([502, "provider_error", { "retry-after": "30" }]);
+  });
+
   test("is the request's own fault before another route is asked", async () => {
     const code = "context_length_exceeded";
     expect(await told(refuse(400, { error: { code } }), text("yes"))).toEqual([400, code, {}]);

@@ -110,10 +110,11 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** Returns the failure that helps the caller more: one that says when to try again, rather than one for an operator. */
+/** What the caller is told of two failures: of the one that says when to come back, or that may pass without an operator. */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
-  const told = before.failure === "rate_limited" && now.code === "provider_error" ? before : now;
+  const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
+  const told = isBusy || (now.needsOperator && !before.needsOperator) ? before : now;
   return before.mayHaveCharged || now.mayHaveCharged ? told.afterCharge() : told;
 }
 

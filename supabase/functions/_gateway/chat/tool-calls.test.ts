@@ -73,6 +73,10 @@ describe("two calls", () => {
     expect([indexes, changed, calls]).toEqual([[0, 1], [false, true], two]);
   });
 
+  test("at index 0 without arguments get an index each", () => {
+    expect(number(call("a", "add", "", 0), call("b", "add", "", 0)).indexes).toEqual([0, 1]);
+  });
+
   test("at index 0 in one chunk get an index each", () => {
     const tool_calls = [call("a", "add", "{}", 0), call("b", "add", "{}", 0)];
     expect(createToolCallNumbering()([{ delta: { tool_calls } }])).toBe(true);
@@ -141,6 +145,18 @@ describe("one call", () => {
 
   test.for([0, undefined])("that repeats its name without an id, at the index %j, stays one", (index) => {
     const pieces = ['{"a"', ":1", "}"].map((text) => call(undefined, "add", text, index));
+    expect(number(...pieces).calls).toEqual(one);
+  });
+
+  // https://github.com/vllm-project/vllm/pull/23522
+  test("that gets a new id and repeats its name in every piece stays one, with its first id", () => {
+    const { entries, calls } = number(...['{"a"', ":1", "}"].map((text, at) => call(`c${at}`, "add", text, 0)));
+    expect([calls, entries.map(({ id }) => id)]).toEqual([one, ["c0", undefined, undefined]]);
+  });
+
+  // https://github.com/poolsideai/pool/issues/9
+  test("that has another id after its name stays one", () => {
+    const pieces = [call("a", "add", "", 0), call("b", undefined, '{"a"', 0), call("b", undefined, ":1}", 0)];
     expect(number(...pieces).calls).toEqual(one);
   });
 

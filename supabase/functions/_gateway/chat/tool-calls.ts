@@ -9,6 +9,7 @@ type Call = {
   /** Its index as clients see it. */
   shown: number;
   id: unknown;
+  name: unknown;
   arguments: ReturnType<typeof createJsonProgress>;
 };
 
@@ -27,6 +28,8 @@ const maxIndex = 127;
  * - Gemini sends parallel calls at one index, or none: https://github.com/NousResearch/hermes-agent/issues/62940,
  *   https://discuss.ai.google.dev/t/gemini-openai-compatibility-issue-with-tool-call-streaming/59886
  * - SGLang sent a call's arguments at another index than its name: https://github.com/sgl-project/sglang/issues/6310
+ * - vLLM and Poolside sent a new id with a call's next pieces: https://github.com/vllm-project/vllm/pull/23522,
+ *   https://github.com/poolsideai/pool/issues/9
  * - llama.cpp and TGI sent arguments as an object: https://github.com/ggml-org/llama.cpp/issues/20198,
  *   https://github.com/huggingface/text-generation-inference/issues/2136
  * @returns a function that corrects a chunk's choices in place and returns whether anything changed
@@ -51,15 +54,19 @@ function correct(calls: Calls, entry: Entry): boolean {
   const wasObject = argumentsAsText(entry.function);
   const call = continuedBy(calls.list, entry) ?? begin(calls, entry);
   call.id ||= entry.id;
+  call.name ||= nameOf(entry);
+  const isRenamed = Boolean(entry.id) && entry.id !== call.id;
+  if (isRenamed) delete entry.id;
   if (isObject(entry.function)) call.arguments.add(entry.function.arguments);
   const isMoved = entry.index !== call.shown;
   entry.index = call.shown;
-  return wasObject || isMoved;
+  return wasObject || isMoved || isRenamed;
 }
 
 /** The call whose next piece an entry is. Without an id or a name, it is the last one's if no other is open there. */
 function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
-  const known = calls.slice(-maxOpenCalls).findLast((call) => continues(call, entry));
+  const open = calls.slice(-maxOpenCalls);
+  const known = open.findLast((call) => continues(call, entry)) ?? open.findLast((call) => isRenaming(call, entry));
   return known ?? (entry.id || nameOf(entry) ? undefined : calls.at(-1));
 }
 
@@ -72,9 +79,16 @@ function continues(call: Call, entry: Entry): boolean {
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
+/** Whether an entry with a new id goes on with a call's arguments. */
+function isRenaming(call: Call, entry: Entry): boolean {
+  if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
+  const name = nameOf(entry);
+  return name ? name === call.name && call.arguments.isOpen() : !call.arguments.isWhole();
+}
+
 function begin(calls: Calls, { index, id }: Entry): Call {
   const shown = isIndex(index) && !calls.taken.has(index) ? index : calls.next;
-  const call = { stated: index, shown, id, arguments: createJsonProgress() };
+  const call = { stated: index, shown, id, name: undefined, arguments: createJsonProgress() };
   calls.list.push(call);
   calls.taken.add(shown);
   calls.next = Math.max(calls.next, shown + 1);

@@ -12,7 +12,7 @@ beforeEach(() => {
 const state = (key = "a") => cooldowns.stateOf(key);
 const fail = (
   failure: AttemptFailure = "server_error",
-  changes: { startedAt?: number; retryAfterSeconds?: number; undecided?: boolean } = {},
+  changes: { startedAt?: number; retryAfterSeconds?: number; undecided?: boolean; waitedLong?: boolean } = {},
 ) => cooldowns.noteFailure("a", { failure, startedAt: clock, undecided: false, ...changes });
 const failTimes = (times: number) => Array.from({ length: times }, () => fail());
 
@@ -38,6 +38,18 @@ describe("a route is set aside", () => {
     expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
     clock += 1;
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
+  });
+
+  test("after three clients in a row that waited long and left, and is then not waited for", () => {
+    expect([fail("cancelled", { waitedLong: true }), fail("cancelled"), fail("cancelled")]).toEqual([0, 0, 0]);
+    expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([0, "open"]);
+    expect([fail("cancelled", { waitedLong: true }), state()]).toEqual([30_000, "hanging"]);
+  });
+
+  test("not by clients that left, if it answered another call meanwhile", () => {
+    cooldowns.noteAnswer("a");
+    for (let n = 0; n < 5; n++) fail("cancelled", { waitedLong: true, startedAt: clock - 40_000 });
+    expect(state()).toBe("open");
   });
 
   test("not by a timeout of a call that had less time than usual", () => {

@@ -41,6 +41,8 @@ export type RouteResult = {
   retryAfterSeconds?: number;
   /** The request may have caused it, or the call had less time than usual. */
   undecided: boolean;
+  /** No byte had come after half of the time for the first one, as the client left. */
+  waitedLong?: boolean;
 };
 
 /**
@@ -84,17 +86,18 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
         probingSince: undefined,
       });
     },
-    noteFailure(key, { failure, startedAt, retryAfterSeconds, undecided }) {
+    noteFailure(key, { failure, startedAt, retryAfterSeconds, undecided, waitedLong = false }) {
       const health = healthOf(key);
       const probed = health.probingSince !== undefined && startedAt >= health.probingSince;
       if (probed) health.probingSince = undefined;
-      // A timeout says little about a route that answered other calls meanwhile.
-      const isAlone = failure === "timeout" && health.answeredAt >= startedAt;
-      if (undecided || isAlone || !routeFailures.has(failure)) return 0;
+      const isTimeout = failure === "timeout";
+      const waited = isTimeout || waitedLong;
+      // A wait says little about a route that answered other calls meanwhile.
+      const isAlone = waited && health.answeredAt >= startedAt;
+      if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;
-      const waited = failure === "timeout";
       const isOver = health.until <= now();
-      const opens = waited || retryAfterSeconds !== undefined || health.failures >= failuresInARow;
+      const opens = isTimeout || retryAfterSeconds !== undefined || health.failures >= failuresInARow;
       // Calls that were under way when the cooldown began do not lengthen it.
       if (!opens || !(isOver || retryAfterSeconds)) return 0;
       const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);

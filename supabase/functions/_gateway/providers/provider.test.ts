@@ -500,6 +500,20 @@ describe("a route that keeps failing", () => {
     expect(silent.asked).toHaveLength(1);
   });
 
+  test.for<[number, number]>([
+    [200, 3],
+    [50, 5],
+  ])("that hangs is set aside if three clients waited half of its time: %i ms of 300", async ([ms, times]) => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    const call = callOf([silent.baseUrl, good.baseUrl]);
+    for (let n = 0; n < 5; n++) {
+      const leaving = new AbortController();
+      setTimeout(() => leaving.abort(), ms);
+      await readAll({ ...call, clientLeft: leaving.signal, deadline: performance.now() + 2_000 }).catch(() => {});
+    }
+    expect(silent.asked).toHaveLength(times);
+  });
+
   test("is not waited for as a last resort, where it hangs and another fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);

@@ -72,8 +72,13 @@ export async function callProvider<Accepted>(
       const failure = error instanceof ProviderFailure ? error : undefined;
       const left = error instanceof ClientLeft;
       const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds, mayBeRequest } = failure ?? {};
-      const result = { failure: why, startedAt, retryAfterSeconds, undecided: undecided || mayBeRequest === true };
-      cooldowns.noteFailure(keyOf(call, asking.route), result);
+      cooldowns.noteFailure(keyOf(call, asking.route), {
+        failure: why,
+        startedAt,
+        retryAfterSeconds,
+        undecided: undecided || mayBeRequest === true,
+        waitedLong: left && !asked && now() - startedAt >= asking.limits.firstByteMs / 2,
+      });
       const movesOn = failure?.retryable && now() < firstByteBy;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = left ? "aborted" : "failed";

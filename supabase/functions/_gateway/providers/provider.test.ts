@@ -514,6 +514,13 @@ describe("a route that keeps failing", () => {
     expect(silent.asked).toHaveLength(times);
   });
 
+  test("is set aside after one timeout even if that took all of the time for routes", async () => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 400, routesMs: 400 } });
+    await expect(readAll(call)).rejects.toMatchObject({ failure: "timeout" });
+    expect(await readAll(call)).toBe("yes");
+  });
+
   test("is not waited for as a last resort, where it hangs and another fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);

@@ -132,7 +132,7 @@ type Asking = {
   /** When it must be over, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
-  /** It has less time than the route is given usually, so a timeout says nothing about the route. */
+  /** Routes before it have used up its time, so a timeout says nothing about the route. */
   undecided: boolean;
   noteHead: (head: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
@@ -146,6 +146,7 @@ function startAttempt(
   if (!provider) throw new GatewayError("service_unavailable");
   const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
   const startedAt = now();
+  const usualMs = Math.min(limits.firstByteMs, all.routesMs, all.totalMs);
   const seen: Pick<Attempt, "status" | "upstream_request_id"> = {};
   return {
     route,
@@ -154,7 +155,7 @@ function startAttempt(
     limits,
     deadline: Math.min(deadline, startedAt + limits.totalMs),
     firstByteBy,
-    undecided: Math.min(deadline, firstByteBy) - startedAt < limits.firstByteMs,
+    undecided: Math.min(deadline, firstByteBy) - startedAt < 0.9 * usualMs,
     noteHead({ status, header }) {
       seen.status = status;
       seen.upstream_request_id = upstreamRequestId(header, requestId);

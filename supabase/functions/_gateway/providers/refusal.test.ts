@@ -21,6 +21,7 @@ describe("a status alone", () => {
     [422, "invalid_request"],
     [424, "server_error"],
     [429, "rate_limited"],
+    [498, "rate_limited"],
     [500, "server_error"],
     [502, "server_error"],
     [503, "server_error"],
@@ -225,6 +226,32 @@ describe("what an operator has to mend", () => {
       { error: { message: "Model Not Exist", type: "invalid_request_error" } },
       "not_found",
     ],
+    [
+      "Anthropic, no credits: github.com/continuedev/continue/issues/10432",
+      400,
+      { type: "invalid_request_error", message: "Your credit balance is too low to access the Anthropic API." },
+      "payment_required",
+    ],
+    [
+      "Gemini, a region without it: github.com/poenl/gemini-api/issues/4",
+      400,
+      [
+        {
+          error: {
+            code: 400,
+            message: "User location is not supported for the API use.",
+            status: "FAILED_PRECONDITION",
+          },
+        },
+      ],
+      "forbidden",
+    ],
+    [
+      "Bedrock, an unknown model: ValidationException",
+      400,
+      { message: "The provided model identifier is invalid." },
+      "not_found",
+    ],
     ["Groq, an old model", 400, { error: { code: "model_decommissioned" } }, "not_found"],
     [
       "OpenRouter, an unknown model",
@@ -251,6 +278,16 @@ test.for<[unknown, AttemptFailure]>([
   [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
 ])("an error in place of an answer, with status 200: %j", ([body, failure]) => {
   expect(failureOf(200, body)).toBe(failure);
+});
+
+// console.groq.com/docs/flex-processing, platform.openai.com/docs/guides/flex-processing
+test.for<[number, string]>([
+  [498, "capacity_exceeded"],
+  [429, "resource_unavailable"],
+])("a %i for a service tier without room is the request's choice: %s", ([status, code]) => {
+  const { failure, mayBeRequest } = readRefusal({ status, text: JSON.stringify({ error: { code } }) });
+  expect([failure, mayBeRequest]).toEqual(["rate_limited", true]);
+  expect(readRefusal({ status: 429, text: "{}" }).mayBeRequest).toBe(false);
 });
 
 test("an item that OpenAI did not store is the request's fault: github.com/can1357/oh-my-pi/issues/41", () => {

@@ -28,7 +28,7 @@ const rules: readonly Rule[] = [
     statuses: [ok, 400, 403, 429],
     codes: ["insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error"],
     message:
-      /insufficient (?:account )?(?:balance|credits?|funds|quota)|(?:used|run out of) (?:all )?(?:available |your )*credits/,
+      /insufficient (?:account )?(?:balance|credits?|funds|quota)|credit balance is too low|(?:used|run out of) (?:all )?(?:available |your )*credits/,
   },
   {
     failure: "rate_limited",
@@ -56,12 +56,13 @@ const rules: readonly Rule[] = [
     codes: ["invalid_api_key", "api_key_invalid", "incorrect_api_key"],
     message: /api key (?:not valid|not found|expired|is invalid|invalid)|(?:incorrect|invalid|expired) api key/,
   },
+  { failure: "forbidden", statuses: [400], codes: [], message: /user location is not supported/ },
   {
     failure: "not_found",
     statuses: [ok, 400, 403, 422],
     codes: ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"],
     message:
-      /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|unable to access (?:non-serverless )?model|invalid model/,
+      /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|model identifier is invalid|unable to access (?:non-serverless )?model|invalid model/,
   },
   // OpenAI has no stored item of an id that a request names.
   { failure: "invalid_request", statuses: [404], codes: [], message: /items are not persisted/ },
@@ -77,6 +78,8 @@ const rules: readonly Rule[] = [
 const requestStatuses: ReadonlySet<number> = new Set([400, 413, 422]);
 /** OpenAI and Groq say so of a request above a whole limit of a minute. */
 const requestTooLarge = /request too large/;
+/** OpenAI and Groq say so of a request for a service tier that has no room. */
+const tierCodes = ["resource_unavailable", "capacity_exceeded"];
 
 /** What the status alone says. Others below 500 are the request's fault. */
 const byStatus: Readonly<Record<number, AttemptFailure>> = {
@@ -91,6 +94,8 @@ const byStatus: Readonly<Record<number, AttemptFailure>> = {
   424: "server_error",
   425: "server_error",
   429: "rate_limited",
+  // Groq's, for a tier without room.
+  498: "rate_limited",
   504: "timeout",
   // Cloudflare's, for an origin that did not answer in time.
   522: "timeout",
@@ -107,7 +112,8 @@ export function readRefusal({ status, text, header = () => undefined }: RefusedA
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
-  const mayBeRequest = requestStatuses.has(status) || requestTooLarge.test(words.message);
+  const asksTooMuch = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
+  const mayBeRequest = requestStatuses.has(status) || status === 498 || asksTooMuch;
   return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
 }
 

@@ -5,7 +5,13 @@ import { isObject } from "../structured/canonical.ts";
 import { hasError, tellsError } from "./error-events.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
 
-/** A stream with comments alone is passed on when one comes after this time, so that its caller sees that it is alive. */
+/** The first events of a response, before anything is written. OpenAI sends them before some errors, too. */
+export const beginEvents: ReadonlySet<unknown> = new Set([
+  "response.created",
+  "response.queued",
+  "response.in_progress",
+]);
+/** A stream with these or comments alone is passed on when one comes after this time: its caller sees that it is alive. */
 const commentsForMs = 2_000;
 /** A first event may be larger: it is content, and no error. */
 const mostHeldBytes = 64 * 1024;
@@ -82,13 +88,17 @@ function isContent(event: string): boolean {
   if (data === "" && !isError) return false;
   if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
   const value = parse(data);
-  if (isObject(value) && (value.choices || value.usage || value.response)) {
+  if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value))) {
     const isFailed = value.type === "response.failed" || hasError(value);
     if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
-    return true;
+    return !beginEvents.has(value.type);
   }
   if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data });
   return false;
+}
+
+function isOfResponse({ type }: Record<string, unknown>): boolean {
+  return typeof type === "string" && type.startsWith("response.");
 }
 
 function isCharged({ usage, response }: Record<string, unknown>): boolean {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { tellsError } from "../answers/error-events.ts";
+import { beginEvents } from "../answers/first-event.ts";
 import { keepaliveLine } from "../answers/sse.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
@@ -10,8 +11,6 @@ const eventShape = z.looseObject({
   type: z.string().catch(""),
   response: z.looseObject({ usage: z.unknown().optional() }).optional(),
 });
-/** Before anything is written. */
-export const beginEvents = new Set(["response.created", "response.queued", "response.in_progress"]);
 export const endEvents = new Set(["response.completed", "response.incomplete"]);
 export const failureEvent = "response.failed";
 

@@ -1,16 +1,9 @@
 import { z } from "zod";
+import { beginEvents } from "../answers/first-event.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
-import {
-  beginEvents,
-  completion,
-  endEvents,
-  failureEvent,
-  outputTexts,
-  readOther,
-  readResponseUsage,
-} from "./events.ts";
+import { completion, endEvents, failureEvent, outputTexts, readOther, readResponseUsage } from "./events.ts";
 import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({

@@ -119,6 +119,16 @@ describe.for([whole, streamed])("the next route answers: %j", (how) => {
       expect(run).toMatchObject({ usage_source: "provider", attempts: [{ failure: "server_error" }, { status: 200 }] });
     }
   });
+
+  test("after a page with the status 200, as a proxy or a wrong address answers", async () => {
+    first.script = (response) => response.writeHead(200, { "content-type": "text/html" }).end("\n<!doctype html>");
+    const { outcome, run } = await ask(model, how);
+    expect(outcome).toBe("hi");
+    expect(run).toMatchObject({
+      usage_source: "provider",
+      attempts: [{ status: 200, failure: "invalid_answer" }, { status: 200 }],
+    });
+  });
 });
 
 test("a route that hangs makes one call wait, and the runs of the others say that it was not asked", async () => {

@@ -1,6 +1,6 @@
 import type { AdmittedCall } from "../call.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { ClientLeft, invalidAnswer, refusalFailure } from "../providers/provider-failure.ts";
+import { ClientLeft, invalidAnswer, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
@@ -29,6 +29,8 @@ export async function readWholeAnswer<Request extends Asked>(
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const first = await firstOf(answer);
+  // A page of a proxy or of a wrong address: no model has been asked.
+  if (first && beginOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
   if (first && createReader && beginsStream(first)) {
     const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
     throw invalidAnswer(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
@@ -94,6 +96,7 @@ async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> 
 }
 
 const openBrace = 0x7b;
+const lessThan = 0x3c;
 const markBytes = new Set([0xef, 0xbb, 0xbf]);
 /** White space of JSON, and the bytes of a byte order mark. */
 const blankBytes = new Set([0x20, 0x09, 0x0a, 0x0d, ...markBytes]);
@@ -101,7 +104,11 @@ const isBlank = (byte: number) => blankBytes.has(byte);
 
 /** Whether the first bytes of an answer are of no JSON that could be one, as those of all events are. */
 function beginsStream(bytes: Uint8Array): boolean {
-  return bytes.find((byte) => !isBlank(byte)) !== openBrace;
+  return beginOf(bytes) !== openBrace;
+}
+
+function beginOf(bytes: Uint8Array): number | undefined {
+  return bytes.find((byte) => !isBlank(byte));
 }
 
 /**

@@ -491,6 +491,7 @@ describe("a route that keeps failing", () => {
     const call = callOf([first.baseUrl, second.baseUrl]);
     for (let n = 0; n < 5; n++) await readAll(call).catch(() => {});
     expect([first.asked.length, second.asked.length]).toEqual([5, 5]);
+    expect(call.open.attempts.filter(({ failure }) => failure === "skipped")).toEqual([]);
   });
 
   test("makes one call wait, not those after it", async () => {

@@ -107,7 +107,9 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
       skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
     }
   }
-  // No call waits for a route that hangs while another may answer.
+  // Without another route, none of them is skipped.
+  if (!asked) skipped.length = 0;
+  // Nobody waits for a route that hangs as long as another may answer.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 

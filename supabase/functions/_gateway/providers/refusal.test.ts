@@ -275,6 +275,11 @@ test.for<[unknown, AttemptFailure]>([
   [{ error: { code: "server_error" } }, "server_error"],
   [{ error: { message: "Rate limit exceeded", code: 429 } }, "rate_limited"],
   [{ error: { code: "context_length_exceeded" } }, "context_length_exceeded"],
+  [{ error: { code: "context_length_exceeded", status: 500 } }, "context_length_exceeded"],
+  [{ error: { code: 400, message: "Provider returned error" } }, "invalid_request"],
+  [{ error: { code: 401, message: "User not found." } }, "unauthorized"],
+  [{ error: { code: 502, message: "Provider disconnected" } }, "server_error"],
+  [{ error: { code: "3051" } }, "server_error"],
   [{ type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, "rate_limited"],
 ])("an error in place of an answer, with status 200: %j", ([body, failure]) => {
   expect(failureOf(200, body)).toBe(failure);

@@ -103,18 +103,25 @@ const byStatus: Readonly<Record<number, AttemptFailure>> = {
 };
 
 /** Says why a provider refused, by the status, the words and the headers of its error. */
-export function readRefusal({ status, text, header = () => undefined }: RefusedAnswer): Refusal {
+export function readRefusal({ status: sent, text, header = () => undefined }: RefusedAnswer): Refusal {
   const error = parseError(text);
   const words = wordsOf(error, text);
+  const status = sent === ok ? statedStatus(words) : sent;
   const rule = rules.find(
     ({ statuses, codes, message }) =>
-      statuses.includes(status) && (codes.some((code) => words.codes.has(code)) || message.test(words.message)),
+      (statuses.includes(status) || statuses.includes(sent)) &&
+      (codes.some((code) => words.codes.has(code)) || message.test(words.message)),
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
   const asksTooMuch = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
   const mayBeRequest = requestStatuses.has(status) || status === 498 || asksTooMuch;
   return { failure, mayBeRequest, retryAfterSeconds: waits ? retryAfter(header, text) : undefined };
+}
+
+/** The status that an answer with 200 would have had: openrouter.ai/docs/api-reference/errors says so of its codes. */
+function statedStatus({ codes }: Words): number {
+  return Number([...codes].find((code) => /^[45]\d\d$/.test(code)) ?? ok);
 }
 
 function failureOf(status: number): AttemptFailure {

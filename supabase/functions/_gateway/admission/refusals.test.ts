@@ -42,7 +42,7 @@ describe("a call that has to wait for a limit", () => {
     ).message;
   const chat = { input: "messages", output: "max_completion_tokens" };
 
-  test("is told which requests are used up", () => {
+  test("names the limit of requests that is used up", () => {
     expect(messageOf([1_000, 1_000, 5_000, 200, 9_000, 8_999, null, null], "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 1,000 requests per minute is used up. Try again in 44 seconds.",
     );
@@ -51,7 +51,7 @@ describe("a call that has to wait for a limit", () => {
     );
   });
 
-  test("is told which tokens are left, and what else to do than wait", () => {
+  test("names the tokens that are left, and what to lower instead of waiting", () => {
     const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
     expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
       "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
@@ -63,7 +63,7 @@ describe("a call that has to wait for a limit", () => {
     );
   });
 
-  test("gets the general message where no limit is told", () => {
+  test("gets the general message without limits", () => {
     expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe(
       "The rate limit is reached. Try again later.",
     );

@@ -79,7 +79,7 @@ function continues(call: Call, entry: Entry): boolean {
   return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-/** Whether an entry with a new id goes on with a call's arguments. */
+/** Whether an entry with a new id continues a call's arguments. */
 function isRenaming(call: Call, entry: Entry): boolean {
   if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
   const name = nameOf(entry);

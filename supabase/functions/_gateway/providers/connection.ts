@@ -9,8 +9,8 @@ export type Connection = ReturnType<typeof openConnection>;
 const over = new Error("the connection is closed");
 
 /**
- * What holds one provider call together: its limits, its client and its exchange, and why it is over.
- * @param options.acceptedBy when its caller must have heard of an answer
+ * Ties a request's time limits, its client and its exchange together, and says why it ended.
+ * @param options.acceptedBy when the answer must have been accepted
  */
 export function openConnection(
   clientLeft: AbortSignal,

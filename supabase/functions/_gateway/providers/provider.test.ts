@@ -469,7 +469,7 @@ describe("a route that keeps failing", () => {
     expect(first.asked).toHaveLength(5);
   });
 
-  test("stands in the attempts where it would have been asked", async () => {
+  test("is recorded in the attempts between the others", async () => {
     const [busy, cooling, good] = [
       await provider(text("no", 400)),
       await provider(text("no", 500)),

@@ -109,7 +109,7 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
   }
   // Without another route, none of them is skipped.
   if (!asked) skipped.length = 0;
-  // Nobody waits for a route that hangs as long as another may answer.
+  // No call waits for a route that hangs while another may answer.
   for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
 }
 
@@ -117,7 +117,7 @@ const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position,
 const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }: RunRoute) =>
   `${provider} ${model} ${endpoint}`;
 
-/** What the caller is told of two failures: of the one that says when to come back, or that may pass without an operator. */
+/** Returns the failure that helps the caller more: one that says when to try again, or that passes without an operator. */
 function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
@@ -131,7 +131,7 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /** When it must be over, and when its answer must have been accepted, by the gateway's clock. */
+  /** When it must have ended, and when its answer must have been accepted, by the gateway's clock. */
   deadline: number;
   firstByteBy: number;
   /** Routes before it have used up its time, so a timeout says nothing about the route. */

@@ -138,8 +138,10 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
 };
 
 /** What a caller would be told of the limits in an answer. */
-export function limitsOf({ limits, at, created_at }: Begun): RateLimits {
-  return readRateLimits(limits, at ?? created_at);
+export function limitsOf({ limits, at, created_at }: Begun) {
+  const { requests, tokens, resetSeconds } = readRateLimits(limits, at ?? created_at);
+  const roomOf = (room: RateLimits["requests"]) => room && { limit: room.limit, remaining: room.remaining };
+  return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
 /** Calls ai.begin_run. */

@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { expectTruth, leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
+import { openGateway } from "../../tests/gateway-in-process.ts";
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
 type Platform = {
@@ -81,9 +82,11 @@ describe("a chat that is answered whole", () => {
 
   test("falls back to the next route, and says so", async () => {
     const requestId = newId();
-    const answer = await tenant.client.chat.completions.create(chatOf("demo-fallback"), {
-      headers: { "x-request-id": requestId },
-    });
+    // In a process of its own, where other tests have not set the first route aside.
+    const gateway = await openGateway();
+    const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
+    const answer = await client.chat.completions.create(chatOf("demo-fallback"));
+    await gateway.close();
     const steps = [
       { step: 1, type: "retry", name: "demo-fallback", status: "failed" },
       { step: 2, type: "model", name: "demo-fallback", status: "succeeded" },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { refusals, reportedChecks, requiredChecks } from "./checks.ts";
+import { features, refusals, reportedChecks, requiredChecks } from "./checks.ts";
 
 const exchange = (body: unknown, { status = 200, answer }: { status?: number; answer?: string } = {}) => ({
   path: "/v1/chat/completions",
@@ -7,33 +7,64 @@ const exchange = (body: unknown, { status = 200, answer }: { status?: number; an
   status,
   ...(answer !== undefined && { answer }),
 });
-const passed = (body: unknown, status?: number) =>
-  requiredChecks([exchange(body, status ? { status } : {})]).map(({ ok }) => ok);
+const reported = features.map((feature) => ({ name: feature, feature, ok: true }));
+const shown = (body: unknown, status = 200) =>
+  requiredChecks(reported, { exchanges: [exchange(body, { status })] })
+    .filter(({ ok }) => ok)
+    .map(({ feature }) => feature);
 
 test("reads a program's reports among what its client prints", () => {
-  const output =
-    '{"level":"info"}\n{"check":"chat","ok":true}\n│ a box │\n{"ok":false,"error":"e","check":"stream"}\n{';
-  expect(reportedChecks(output)).toEqual([
-    { name: "chat", ok: true, error: undefined },
-    { name: "stream", ok: false, error: "e" },
+  const output = [
+    '{"level":"info"}',
+    '{"check":"chat","feature":"plain","ok":true}',
+    "│ a box │",
+    '{"ok":false,"error":"e","check":"stream","feature":"stream"}',
+    '{"check":"chat","feature":"unknown","ok":true}',
+    "{",
+  ];
+  expect(reportedChecks(output.join("\n"))).toEqual([
+    { name: "chat", feature: "plain", ok: true },
+    { name: "stream", feature: "stream", ok: false, error: "e" },
   ]);
 });
 
 describe("a client must have", () => {
-  test("returned a tool's result, as chat or as responses have it", () => {
-    expect(passed({ messages: [{ role: "user" }, { role: "tool" }] })).toEqual([true, false]);
-    expect(passed({ input: [{ role: "user" }, { type: "function_call_output" }] })).toEqual([true, false]);
-    expect(passed({ input: "hello", messages: [{ role: "assistant" }] })).toEqual([false, false]);
+  test("made a call without a stream", () => {
+    expect(shown({ input: "hello", messages: [{ role: "assistant" }] })).toEqual(["plain"]);
   });
 
   test("asked for a stream", () => {
-    expect(passed({ stream: true })).toEqual([false, true]);
-    expect(passed({ stream: false })).toEqual([false, false]);
+    expect(shown({ stream: true })).toEqual(["stream"]);
+    expect(shown({ stream: false })).toEqual(["plain"]);
+  });
+
+  test("returned a tool's result, to chat or to responses", () => {
+    expect(shown({ messages: [{ role: "user" }, { role: "tool" }] })).toEqual(["plain", "tools"]);
+    expect(shown({ input: [{ role: "user" }, { type: "function_call_output" }] })).toEqual(["plain", "tools"]);
+  });
+
+  test("returned a custom tool's result", () => {
+    expect(shown({ input: [{ type: "custom_tool_call_output" }] })).toEqual(["plain", "tools"]);
+  });
+
+  test("asked for structured output, of chat or of responses", () => {
+    expect(shown({ response_format: { type: "json_schema" } })).toEqual(["plain", "structured"]);
+    expect(shown({ text: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
+    expect(shown({ response_format: { type: "text" }, text: {} })).toEqual(["plain"]);
   });
 
   test("had an answer", () => {
-    expect(passed({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([false, false]);
-    expect(requiredChecks([]).map(({ ok }) => ok)).toEqual([false, false]);
+    expect(shown({ stream: true, messages: [{ role: "tool" }] }, 400)).toEqual([]);
+  });
+
+  test("reported each feature that it has", () => {
+    const exchanges = [exchange({}), exchange({ stream: true })];
+    const lacks = ["tools", "structured"] as const;
+    const checks = requiredChecks([{ name: "chat", feature: "plain", ok: true }], { exchanges, lacks });
+    expect(checks.map(({ feature, ok }) => [feature, ok])).toEqual([
+      ["plain", true],
+      ["stream", false],
+    ]);
   });
 });
 

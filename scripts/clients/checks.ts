@@ -1,37 +1,58 @@
 import { z } from "zod";
 import type { Exchange } from "./recorder.ts";
 
-export type Check = { name: string; ok: boolean; error?: string };
+export const features = ["plain", "stream", "tools", "structured"] as const;
+export type Feature = (typeof features)[number];
 
-const report = z.object({ check: z.string(), ok: z.boolean(), error: z.string().optional() });
+/** A check without a feature concerns all of them. */
+export type Check = { name: string; feature?: Feature; ok: boolean; error?: string };
+
+const report = z
+  .object({ check: z.string(), feature: z.enum(features), ok: z.boolean(), error: z.string().optional() })
+  .transform(({ check: name, ...rest }): Check => ({ name, ...rest }));
 
 /** Reads the checks that a program reported on standard output, where its client may print, too. */
 export function reportedChecks(output: string): Check[] {
   return output.split("\n").flatMap((line) => {
     if (!line.startsWith("{")) return [];
     const parsed = report.safeParse(parseJson(line));
-    return parsed.success ? [{ name: parsed.data.check, ok: parsed.data.ok, error: parsed.data.error }] : [];
+    return parsed.success ? [parsed.data] : [];
   });
 }
 
-const calls = z.object({
+const format = z.looseObject({ type: z.string() }).nullish();
+const call = z.looseObject({
   stream: z.boolean().nullish(),
-  messages: z.array(z.looseObject({ role: z.string() })).optional(),
-  input: z.union([z.string(), z.array(z.looseObject({ type: z.string().optional() }))]).optional(),
+  messages: z.array(z.looseObject({ role: z.string() })).default([]),
+  input: z.union([z.string(), z.array(z.looseObject({ type: z.string().optional() }))]).default([]),
+  response_format: format,
+  text: z.looseObject({ format }).nullish(),
 });
+type Call = z.infer<typeof call>;
 
-/** Checks independently of the program that the client returned a tool's result and asked for a stream. */
-export function requiredChecks(exchanges: readonly Exchange[]): Check[] {
-  const answered = exchanges.filter(({ status }) => status === 200).map(({ body }) => calls.safeParse(body).data ?? {});
-  const returnsResult = answered.some(
-    ({ messages = [], input }) =>
-      messages.some(({ role }) => role === "tool") ||
-      (Array.isArray(input) && input.some(({ type }) => type === "function_call_output")),
-  );
-  return [
-    { name: "the gateway answered a tool's result", ok: returnsResult },
-    { name: "the gateway answered a stream", ok: answered.some(({ stream }) => stream === true) },
-  ];
+/** How a call shows that a client used a feature. */
+const uses: Record<Feature, (call: Call) => boolean> = {
+  plain: ({ stream }) => !stream,
+  stream: ({ stream }) => stream === true,
+  tools: ({ messages, input }) =>
+    messages.some(({ role }) => role === "tool") ||
+    (Array.isArray(input) && input.some(({ type }) => /^(function|custom_tool)_call_output$/.test(type ?? ""))),
+  structured: ({ response_format, text }) => (response_format ?? text?.format)?.type === "json_schema",
+};
+
+/** Checks that a program reported each feature, and that the gateway answered a call that used it. */
+export function requiredChecks(
+  reported: readonly Check[],
+  { exchanges, lacks = [] }: { exchanges: readonly Exchange[]; lacks?: readonly Feature[] },
+): Check[] {
+  const answered = exchanges.flatMap(({ status, body }) => (status === 200 ? (call.safeParse(body).data ?? []) : []));
+  return features
+    .filter((feature) => !lacks.includes(feature))
+    .map((feature) => ({
+      name: `${feature}: the program checks it, and the gateway answered such a call`,
+      feature,
+      ok: reported.some((check) => check.feature === feature) && answered.some(uses[feature]),
+    }));
 }
 
 /** Lists the reasons why calls were refused, each once, with the first body that was refused for it. */

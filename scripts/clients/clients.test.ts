@@ -1,7 +1,10 @@
 import { existsSync, globSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { clients, readManifest, sourceDir, versionOf } from "./clients.ts";
+import { clients, newestManifest, readSource, sourceDir, versionOf } from "./clients.ts";
+import { clientSnippets } from "./program.ts";
+
+const files = [...new Set(clients.flatMap(({ manifest, lock }) => [manifest, ...(lock ? [lock] : [])]))];
 
 test.for(clients)("$name is pinned to an exact version", (client) => {
   expect(versionOf(client)).toMatch(/^\d+\.\d+\.\d+$/);
@@ -9,19 +12,64 @@ test.for(clients)("$name is pinned to an exact version", (client) => {
 });
 
 test("what is installed with clients is pinned, too", () => {
-  const manifests = new Map(clients.map((client) => [client.manifest, readManifest(client)]));
-  const { dependencies } = JSON.parse(manifests.get("js/package.json") ?? "") as Record<string, object>;
-  for (const version of Object.values(dependencies ?? {})) expect(version).toMatch(/^\d+\.\d+\.\d+$/);
-  for (const [manifest, text] of manifests) {
-    if (manifest.endsWith(".txt")) expect(text).toMatch(/^(?:[\w-]+(?:\[\w+\])?==\d+\.\d+\.\d+\n)+$/);
+  const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
+  for (const version of Object.values({ ...dependencies, ...optionalDependencies }))
+    expect(version).toMatch(/^(npm:[^"]+@)?\d+\.\d+\.\d+$/);
+  for (const file of files) {
+    if (file.endsWith(".in")) expect(readSource(file)).toMatch(/^(?:[\w-]+(?:\[\w+\])?==\d+\.\d+\.\d+\n)+$/);
   }
-  expect(manifests.get("java/pom.xml")?.match(/<version>(?!\d+(\.\d+)*<)/g)).toBeNull();
+  expect(readSource("java/pom.xml").match(/<version>(?!\d+(\.\d+)*<)/g)).toBeNull();
+});
+
+test("npm's lock has a hash of every package, belongs to its manifest, and names no registry", () => {
+  const lock = readSource("js/package-lock.json");
+  const { "": root, ...packages } = JSON.parse(lock).packages;
+  const { dependencies, optionalDependencies } = JSON.parse(readSource("js/package.json"));
+  expect([root.dependencies, root.optionalDependencies]).toEqual([dependencies, optionalDependencies]);
+  for (const [name, { integrity }] of Object.entries<{ integrity?: string }>(packages))
+    expect(integrity, name).toMatch(/^sha512-/);
+  expect(lock).not.toContain('"resolved"');
+});
+
+test.for(files.filter((file) => file.endsWith(".txt")))(
+  "%s has a hash of every package, and what is pinned",
+  (file) => {
+    const lock = readSource(file);
+    const requirements = lock.replaceAll("\\\n", "").trim().split("\n");
+    for (const requirement of requirements)
+      expect(requirement).toMatch(/^[\w.[\],-]+==\S+.* --hash=sha256:[0-9a-f]{64}/);
+    const pinned = readSource(file.replace(/txt$/, "in")).trim().split("\n");
+    for (const pin of pinned) expect(lock).toContain(`${pin.replace(/\[\w+\]/, "")} `);
+    expect(lock).not.toContain("://");
+  },
+);
+
+test("the newest versions are asked for where exact ones are pinned, and an alias keeps its major", () => {
+  const newest = (name: string) => {
+    const client = clients.find((each) => each.name === name);
+    return client ? newestManifest(client) : "";
+  };
+  const { dependencies } = JSON.parse(newest("ai-sdk-6"));
+  expect([dependencies.ai, dependencies["ai-6"], dependencies["@ai-sdk/openai-6"]]).toEqual([
+    "latest",
+    "npm:ai@6",
+    "npm:@ai-sdk/openai@3",
+  ]);
+  expect(newest("pydantic-ai")).toBe("pydantic-ai-slim[openai]\n");
+  expect(newest("openai-java").match(/<version>RELEASE</g)).toHaveLength(1);
+});
+
+test("every snippet of a client that is not installed with the project is run by the suite", () => {
+  const marks = clients.flatMap(({ snippet }) => snippet ?? []);
+  const marked = clientSnippets().map(({ text }) => marks.filter((mark) => text.includes(mark)));
+  expect(marked.flat().sort()).toEqual([...marks].sort());
+  for (const found of marked) expect(found).toHaveLength(1);
 });
 
 test("every program is run", () => {
-  const programs = globSync(["js/*.mjs", "python/*_client.py", "java/*.java"], { cwd: sourceDir });
+  const programs = globSync(["js/*.mjs", "python/*_client.py", "java/*.java", "go/*.go"], { cwd: sourceDir });
   const shared = ["js/check.mjs"];
   expect(programs.filter((program) => !shared.includes(program)).sort()).toEqual(
-    clients.map(({ program }) => program).sort(),
+    [...new Set(clients.map(({ program }) => program))].sort(),
   );
 });

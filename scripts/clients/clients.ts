@@ -1,17 +1,27 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
+import type { Feature } from "./checks.ts";
 
-export type Runtime = "node" | "python" | "java";
+export type Runtime = "node" | "python" | "java" | "go";
 
 /** A published client, and a program that uses it as its documentation shows. */
 export type Client = {
   name: string;
   runtime: Runtime;
   program: string;
+  args?: readonly string[];
   /** Pins the client to an exact version. */
   manifest: string;
+  /** Fixes what is installed with it, by hash. Maven has no such file. */
+  lock?: string;
   /** Its name in the manifest. */
   package: string;
+  /** The only platform that the client is installed on, as Node names it. */
+  platform?: string;
+  /** Marks the block of docs/gateway.md that uses it. */
+  snippet?: string;
+  /** Features that the client does not have. */
+  lacks?: readonly Feature[];
 };
 
 const node = (name: string, program: string, packageName: string): Client => ({
@@ -19,6 +29,7 @@ const node = (name: string, program: string, packageName: string): Client => ({
   runtime: "node",
   program: `js/${program}.mjs`,
   manifest: "js/package.json",
+  lock: "js/package-lock.json",
   package: packageName,
 });
 const python = (name: string, program: string, packageName: string): Client => ({
@@ -26,23 +37,43 @@ const python = (name: string, program: string, packageName: string): Client => (
   runtime: "python",
   program: `python/${program}_client.py`,
   // One environment each, since their dependencies conflict.
-  manifest: `python/${program}_client.txt`,
+  manifest: `python/${program}_client.in`,
+  lock: `python/${program}_client.txt`,
   package: packageName,
 });
 
 export const clients: readonly Client[] = [
   node("openai-node", "openai", "openai"),
-  node("langchain-js", "langchain", "@langchain/openai"),
-  node("ai-sdk", "ai-sdk", "ai"),
-  node("openai-agents-js", "openai-agents", "@openai/agents"),
+  node("ai-sdk-7", "ai-sdk", "ai"),
+  { ...node("ai-sdk-6", "ai-sdk", "ai-6"), args: ["-6"] },
+  { ...node("langchain-js", "langchain", "@langchain/openai"), snippet: 'from "@langchain/openai"' },
+  { ...node("openai-agents-js", "openai-agents", "@openai/agents"), snippet: 'from "@openai/agents"' },
   node("mastra", "mastra", "@mastra/core"),
-  python("openai-python", "openai", "openai"),
-  python("langchain-python", "langchain", "langchain-openai"),
+  // It always streams.
+  { ...node("codex", "codex", "@openai/codex"), snippet: "codex exec", lacks: ["plain"] },
+  {
+    // The binary that `opencode-ai` runs here: its lock would need the packages of every platform, which not every
+    // registry has. A coding agent on the command line always streams, and this one has no option for a schema.
+    ...node("opencode", "opencode", "opencode-linux-x64-baseline"),
+    platform: "linux-x64",
+    lacks: ["plain", "structured"],
+  },
+  { ...python("openai-python", "openai", "openai"), snippet: "from openai import" },
+  { ...python("langchain-python", "langchain", "langchain-openai"), snippet: "from langchain_openai import" },
+  { ...python("llamaindex", "llamaindex", "llama-index-llms-openai"), snippet: "from llama_index.llms" },
   python("pydantic-ai", "pydantic_ai", "pydantic-ai-slim"),
-  python("crewai", "crewai", "crewai"),
-  python("llamaindex", "llamaindex", "llama-index-llms-openai"),
-  python("openai-agents-python", "openai_agents", "openai-agents"),
   python("instructor", "instructor", "instructor"),
+  python("openai-agents-python", "openai_agents", "openai-agents"),
+  { ...python("litellm", "litellm", "litellm"), snippet: "import litellm" },
+  python("crewai", "crewai", "crewai"),
+  {
+    name: "openai-go",
+    runtime: "go",
+    program: "go/main.go",
+    manifest: "go/go.mod",
+    lock: "go/go.sum",
+    package: "github.com/openai/openai-go/v3",
+  },
   {
     name: "openai-java",
     runtime: "java",
@@ -54,17 +85,33 @@ export const clients: readonly Client[] = [
 
 export const sourceDir = import.meta.dirname;
 
-export const readManifest = ({ manifest }: Client): string => readFileSync(path.join(sourceDir, manifest), "utf8");
+export const readSource = (file: string): string => readFileSync(path.join(sourceDir, file), "utf8");
 
 /** @throws Error where the manifest does not pin the client to an exact version */
-export function versionOf(client: Client): string {
-  const { package: name } = client;
+export function versionOf({ package: name, runtime, manifest }: Client): string {
   const pin = {
-    node: `"${name}": "(\\d[\\w.-]*)"`,
+    node: `"${name}": "(?:npm:[^"]+@)?(\\d[\\w.-]*)"`,
     python: `^${name}(?:\\[\\w+\\])?==(\\d[\\w.]*)$`,
     java: `<artifactId>${name}</artifactId>\\s*<version>(\\d[\\w.-]*)</version>`,
-  }[client.runtime];
-  const version = new RegExp(pin, "m").exec(readManifest(client))?.[1];
-  if (!version) throw new Error(`${client.manifest} does not pin ${client.package} to an exact version.`);
+    go: `${name} v(\\d[\\w.-]*)`,
+  }[runtime];
+  const version = new RegExp(pin, "m").exec(readSource(manifest))?.[1];
+  if (!version) throw new Error(`${manifest} does not pin ${name} to an exact version.`);
   return version;
+}
+
+/** Returns the client's manifest with the newest version in the place of each exact one. An alias keeps its major. */
+export function newestManifest({ package: name, runtime, manifest }: Client): string {
+  const text = readSource(manifest);
+  switch (runtime) {
+    case "node":
+      return text.replace(/": "\d[\w.-]*"/g, '": "latest"').replace(/(npm:[^"]+@\d+)\.[^"]*/g, "$1");
+    case "python":
+      return text.replace(/==.*/g, "");
+    case "java":
+      return text.replace(new RegExp(`(<artifactId>${name}</artifactId>\\s*<version>)[^<]*`), "$1RELEASE");
+    case "go":
+      // `go get` changes it.
+      return text;
+  }
 }

@@ -1,82 +1,125 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { type Client, type Runtime, readManifest, sourceDir } from "./clients.ts";
+import { type Client, newestManifest, type Runtime, readSource, sourceDir, versionOf } from "./clients.ts";
 
-const root = path.resolve(".local/clients");
 const installTimeoutMs = 15 * 60_000;
+/** The newest versions are installed once a run. */
+const runId = new Date().toISOString();
 
-/** The commands that each runtime needs. */
-const needed: Record<Runtime, readonly string[]> = { node: ["npm"], python: ["python3"], java: ["java", "mvn"] };
+type Tool = { name: string; command: string; args: readonly string[] };
+const tool = (command: string, ...args: string[]): Tool => ({ name: command, command, args });
+const supportedPython = "import sys; assert sys.version_info >= (3, 11); print(sys.version)";
 
-/** Returns the first command that the client needs and that this machine lacks. */
-export function missingCommand({ runtime }: Client): string | undefined {
-  return needed[runtime].find((command) => spawnSync(command, ["--version"]).status !== 0);
+/** What each runtime needs, and the command that prints its version. */
+const needed: Record<Runtime, readonly Tool[]> = {
+  node: [tool("npm", "--version")],
+  python: [{ ...tool("python3", "-c", supportedPython), name: "Python 3.11 or newer" }],
+  java: [tool("java", "--version"), tool("mvn", "--version")],
+  go: [tool("go", "version")],
+};
+
+/** Returns why this machine cannot run the client: another platform, or the first tool that it lacks. */
+export function whySkipped({ runtime, platform }: Client): string | undefined {
+  if (platform && platform !== `${process.platform}-${process.arch}`) return `it is for ${platform} only`;
+  const missing = needed[runtime].find(({ command, args }) => spawnSync(command, args).status !== 0);
+  return missing && `${missing.name} is not installed`;
 }
 
 /** How a client's program is run. */
-export type Installed = { command: string; args: string[]; cwd: string };
+export type Installed = { version: string; command: string; args: string[]; cwd: string };
 
 /**
- * Installs a client below `.local/clients/`, unless its current manifest is already installed there.
- * @returns the command that runs its program
+ * Installs a client below `.local/clients/`, unless it is already installed there as its lock file says.
+ * @param options.newest installs the newest versions instead of the locked ones, in a place of their own
  * @throws Error with the end of the installer's output
  */
-export function install(client: Client): Installed {
+export function install(client: Client, { newest }: { newest: boolean }): Installed {
+  const root = path.resolve(".local/clients", newest ? "newest" : "locked");
   const program = path.join(sourceDir, client.program);
+  const args = client.args ?? [];
   switch (client.runtime) {
     case "node": {
       const cwd = path.join(root, "js");
-      const options = ["--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"];
-      once(client, cwd, () => {
-        cpSync(path.join(sourceDir, client.manifest), path.join(cwd, "package.json"));
-        run("npm", ["install", "--prefix", cwd, ...options], cwd);
+      once(client, { cwd, newest }, () => {
+        const options = ["--ignore-scripts", "--no-audit", "--no-fund"];
+        writeFileSync(path.join(cwd, "package.json"), newest ? newestManifest(client) : readSource(client.manifest));
+        if (newest) return run("npm", ["install", "--no-package-lock", ...options], cwd);
+        cpSync(path.join(sourceDir, "js/package-lock.json"), path.join(cwd, "package-lock.json"));
+        run("npm", ["ci", ...options], cwd);
       });
       // Node resolves packages from the directory of the program.
-      cpSync(path.join(sourceDir, "js"), cwd, { recursive: true });
-      return { command: process.execPath, args: [path.basename(program)], cwd };
+      for (const file of readdirSync(path.dirname(program)))
+        if (file.endsWith(".mjs")) cpSync(path.join(path.dirname(program), file), path.join(cwd, file));
+      const manifest = readFileSync(path.join(cwd, "node_modules", client.package, "package.json"), "utf8");
+      const { version } = JSON.parse(manifest);
+      return { version, command: process.execPath, args: [path.basename(program), ...args], cwd };
     }
     case "python": {
       const cwd = path.join(root, client.name);
       const interpreter = path.join(cwd, "venv/bin/python");
-      const requirements = path.join(sourceDir, client.manifest);
-      once(client, cwd, () => {
+      once(client, { cwd, newest }, () => {
+        const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run("python3", ["-m", "venv", "venv"], cwd);
-        run(interpreter, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements], cwd);
+        if (!newest)
+          return run(interpreter, [...pip, "--require-hashes", "-r", path.join(sourceDir, `${client.lock}`)], cwd);
+        writeFileSync(path.join(cwd, "newest.in"), newestManifest(client));
+        run(interpreter, [...pip, "-r", "newest.in"], cwd);
       });
-      return { command: interpreter, args: [program], cwd };
+      const print = `import importlib.metadata; print(importlib.metadata.version("${client.package}"))`;
+      const version = run(interpreter, ["-c", print], cwd).trim();
+      return { version, command: interpreter, args: [program, ...args], cwd };
     }
     case "java": {
       const cwd = path.join(root, client.name);
-      const pom = path.join(sourceDir, client.manifest);
-      once(client, cwd, () => {
-        run("mvn", ["-q", "-B", "-f", pom, "dependency:copy-dependencies", `-DoutputDirectory=${cwd}/jars`], cwd);
+      once(client, { cwd, newest }, () => {
+        writeFileSync(path.join(cwd, "pom.xml"), newest ? newestManifest(client) : readSource(client.manifest));
+        run("mvn", ["-q", "-B", "dependency:copy-dependencies", `-DoutputDirectory=${cwd}/jars`], cwd);
       });
-      return { command: "java", args: ["-cp", "jars/*", program], cwd };
+      const jar = new RegExp(`^${client.package}-(\\d.*)\\.jar$`);
+      const [version = ""] = readdirSync(path.join(cwd, "jars")).flatMap((file) => jar.exec(file)?.[1] ?? []);
+      return { version, command: "java", args: ["-cp", "jars/*", program, ...args], cwd };
+    }
+    case "go": {
+      const cwd = path.join(root, client.name);
+      once(client, { cwd, newest }, () => {
+        cpSync(path.dirname(program), cwd, { recursive: true });
+        if (newest) run("go", ["get", `${client.package}@latest`], cwd);
+      });
+      cpSync(program, path.join(cwd, path.basename(program)));
+      run("go", ["build", "-mod=readonly", "-o", "client", "."], cwd);
+      const version = run("go", ["list", "-m", "-f", "{{.Version}}", client.package], cwd).trim().slice(1);
+      return { version, command: path.join(cwd, "client"), args: [...args], cwd };
     }
   }
 }
 
 /** Installs into an empty directory, unless the same versions are already installed there. */
-function once(client: Client, directory: string, installNow: () => void): void {
-  const stamp = path.join(directory, ".installed");
-  const versions = needed[client.runtime].map((command) => spawnSync(command, ["--version"], { encoding: "utf8" }));
-  const wanted = [...versions.map(({ stdout }) => stdout), readManifest(client)].join("\n");
+function once(client: Client, { cwd, newest }: { cwd: string; newest: boolean }, installNow: () => void): void {
+  const stamp = path.join(cwd, ".installed");
+  const tools = needed[client.runtime].map(
+    ({ command, args }) => spawnSync(command, args, { encoding: "utf8" }).stdout,
+  );
+  const wanted = [...tools, newest ? runId : readSource(client.lock ?? client.manifest)].join("\n");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
-  console.log(`installing ${client.name} …`);
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory, { recursive: true });
+  console.log(`installing ${newest ? `the newest ${client.name}` : `${client.name} ${versionOf(client)}`} …`);
+  rmSync(cwd, { recursive: true, force: true });
+  mkdirSync(cwd, { recursive: true });
   installNow();
   writeFileSync(stamp, wanted);
 }
 
-function run(command: string, args: string[], cwd: string): void {
+/** @returns standard output */
+export function run(command: string, args: string[], cwd: string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd,
     encoding: "utf8",
     timeout: installTimeoutMs,
     maxBuffer: 64 * 1024 * 1024,
+    // No other toolchain is downloaded where the machine's is too old.
+    env: { ...process.env, GOTOOLCHAIN: "local" },
   });
   if (error) throw error;
   if (status !== 0) throw new Error(`${command} ended with code ${status}:\n${(stdout + stderr).slice(-4_000)}`);
+  return stdout;
 }

@@ -1,77 +1,94 @@
-import { styleText } from "node:util";
+import { parseArgs, styleText } from "node:util";
 import { readStackFile } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { type Check, refusals, requiredChecks } from "./checks.ts";
-import { clients, versionOf } from "./clients.ts";
-import { install, missingCommand } from "./install.ts";
-import { runProgram } from "./program.ts";
+import { type Client, clients, versionOf } from "./clients.ts";
+import { install, whySkipped } from "./install.ts";
+import { writeLock } from "./lock.ts";
+import { runProgram, runSnippet } from "./program.ts";
 import { createRecorder } from "./recorder.ts";
+import { failedFeatures, type Row, renderTable, whatBroke } from "./table.ts";
 
 /**
- * `npm run test:clients -- [client …]`: runs published clients, unmodified, against the stack that GATEHOUSE_STACK
- * names, or one of its own. Each chats, returns a tool's result, reads streams and sends its own history back, with a
- * plain model and with one whose messages have provider-specific members. Clients are installed once below
- * `.local/clients/`. The exit code is 1 if a check failed or none ran.
+ * `npm run test:clients -- [--newest | --lock] [client …]`: runs published clients, unmodified, against the stack that
+ * GATEHOUSE_STACK names, or one of its own. Each makes a plain call, reads a stream, returns a tool's result and goes
+ * on with the conversation, and asks for structured output, with a plain model and with one whose messages have
+ * provider-specific members. Clients are installed below `.local/clients/` as their lock files say. With `--newest`
+ * the newest versions run, and a client that fails runs again as locked, to tell what broke. The exit code is 1 if a
+ * check failed or none ran. `--lock` writes the lock files from the manifests instead.
  */
 const models = ["demo-chat", "demo-reasoning"];
 
-const names = process.argv.slice(2);
+const { values, positionals: names } = parseArgs({
+  options: { newest: { type: "boolean", default: false }, lock: { type: "boolean", default: false } },
+  allowPositionals: true,
+});
 const unknown = names.filter((name) => !clients.some((client) => client.name === name));
 if (unknown.length > 0) {
   console.error(`There is no client ${unknown.join(", ")}. Clients: ${clients.map(({ name }) => name).join(", ")}`);
   process.exit(1);
 }
+const chosen = clients.filter(({ name }) => names.length === 0 || names.includes(name));
+if (values.lock) {
+  for (const client of new Map(chosen.map((each) => [each.lock, each])).values()) writeLock(client);
+  process.exit(0);
+}
 
-type Row = { name: string; version: string; passed: number; failed: number; skipped?: string };
-
-function count(row: Row, { name, ok, error }: Check): void {
-  if (ok) row.passed += 1;
-  else row.failed += 1;
+function print({ name, ok, error }: Check): void {
   console.log(`${ok ? styleText("green", "passed") : styleText("red", "failed")}  ${name}`);
   if (!ok && error) console.log(error.trim().replace(/^/gm, "        "));
 }
 
-const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
-const rows: Row[] = [];
-try {
-  const stack = readStackFile(own?.file ?? (process.env.GATEHOUSE_STACK as string));
-  const recorder = await createRecorder(new URL(stack.ai));
-  for (const client of clients) {
-    if (names.length > 0 && !names.includes(client.name)) continue;
-    const row: Row = { name: client.name, version: versionOf(client), passed: 0, failed: 0 };
-    rows.push(row);
-    console.log(`\n── ${row.name} ${row.version}`);
-    const missing = missingCommand(client);
-    if (missing) {
-      row.skipped = `${missing} is not installed`;
-      console.log(`${row.skipped}: skipped`);
-      continue;
+async function runClient(client: Client, { newest }: { newest: boolean }): Promise<Row> {
+  const { name, lacks = [] } = client;
+  const row: Row = { name, version: versionOf(client), checks: [], lacks };
+  console.log(`\n── ${name}`);
+  const skipped = whySkipped(client);
+  if (skipped) return { ...row, skipped };
+  try {
+    const installed = install(client, { newest });
+    const gateway = { baseURL: `${recorder.url}/v1`, apiKey: stack.aiKey };
+    row.version = installed.version;
+    for (const check of await runSnippet(client, { installed, ...gateway })) {
+      print(check);
+      row.checks.push(check);
     }
-    try {
-      const installed = install(client);
-      for (const model of models) {
-        const checks = await runProgram(installed, { model, baseURL: `${recorder.url}/v1`, apiKey: stack.aiKey });
-        const exchanges = recorder.take();
-        for (const check of [...checks, ...requiredChecks(exchanges)]) {
-          count(row, { ...check, name: `${model}: ${check.name}` });
-        }
-        for (const refusal of refusals(exchanges)) console.log(`refused ${refusal}`);
+    for (const model of models) {
+      const reported = await runProgram(installed, { model, ...gateway });
+      const exchanges = recorder.take();
+      for (const check of [...reported, ...requiredChecks(reported, { exchanges, lacks })]) {
+        const ofModel = { ...check, name: `${model}: ${check.name}` };
+        print(ofModel);
+        row.checks.push(ofModel);
       }
-    } catch (error) {
-      count(row, { name: "can be installed and run", ok: false, error: String(error) });
+      for (const refusal of refusals(exchanges)) console.log(`refused ${refusal}`);
     }
+  } catch (error) {
+    const check = { name: "can be installed and run", ok: false, error: String(error) };
+    print(check);
+    row.checks.push(check);
   }
-  recorder.close();
+  return row;
+}
+
+const own = process.env.GATEHOUSE_STACK ? undefined : await startStack();
+const stack = readStackFile(own?.file ?? (process.env.GATEHOUSE_STACK as string));
+const recorder = await createRecorder(new URL(stack.ai));
+const rows: Row[] = [];
+const broken: string[] = [];
+try {
+  for (const client of chosen) {
+    const row = await runClient(client, values);
+    rows.push(row);
+    if (!values.newest || failedFeatures(row).length === 0) continue;
+    broken.push(...whatBroke(row, await runClient(client, { newest: false })));
+  }
 } finally {
+  recorder.close();
   await own?.stop();
 }
 
-console.log(`\n${"client".padEnd(22)}${"version".padEnd(12)}passed  failed`);
-for (const { name, version, passed, failed, skipped } of rows) {
-  const figures = skipped ? `skipped: ${skipped}` : `${String(passed).padStart(6)}${String(failed).padStart(8)}`;
-  console.log(`${name.padEnd(22)}${version.padEnd(12)}${figures}`);
-}
-const sum = (key: "passed" | "failed") => rows.reduce((total, row) => total + row[key], 0);
-const skipped = rows.filter((row) => row.skipped).length;
-console.log(`\n${sum("passed")} passed, ${sum("failed")} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
-process.exitCode = sum("failed") === 0 && sum("passed") > 0 ? 0 : 1;
+if (values.newest) console.log(`\nbroke with the newest version:\n${broken.join("\n") || "nothing"}`);
+console.log(`\n${renderTable(rows)}`);
+const checks = rows.flatMap((row) => row.checks);
+process.exitCode = checks.length > 0 && checks.every(({ ok }) => ok) ? 0 : 1;

@@ -1,16 +1,55 @@
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { type Block, readBlocks } from "../docs/blocks.ts";
+import { readDocument } from "../docs/documents.ts";
 import { type Check, reportedChecks } from "./checks.ts";
+import type { Client } from "./clients.ts";
 import type { Installed } from "./install.ts";
 
-const timeoutMs = 180_000;
+const timeoutMs = 300_000;
+
+type Gateway = { baseURL: string; apiKey: string };
 
 /** Runs a client's program. A program that crashes, hangs or reports nothing counts as a failed check. */
 export async function runProgram(
-  { command, args, cwd }: Installed,
-  { model, baseURL, apiKey }: { model: string; baseURL: string; apiKey: string },
+  installed: Installed,
+  { model, baseURL, apiKey }: Gateway & { model: string },
 ): Promise<Check[]> {
+  const env = { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, CLIENT_MODEL: model };
+  const { output, fault } = await runProcess(installed, env);
+  const checks = reportedChecks(output);
+  if (!fault && checks.length > 0) return checks;
+  return [...checks, { name: "the program ends without an error", ok: false, error: fault ?? "It reported nothing." }];
+}
+
+/** Runs the client's snippet of docs/gateway.md, if it has one. */
+export async function runSnippet(
+  { snippet, lacks = [] }: Client,
+  { installed, baseURL, apiKey }: Gateway & { installed: Installed },
+): Promise<Check[]> {
+  const block = clientSnippets().find(({ text }) => snippet && text.includes(snippet));
+  if (!block) return [];
+  const file = path.join(installed.cwd, `snippet.${block.language}`);
+  writeFileSync(file, block.text);
+  const command = block.language === "sh" ? "bash" : installed.command;
+  const env = { AI: baseURL.replace(/\/v1$/, ""), KEY: apiKey };
+  const { output, fault } = await runProcess({ ...installed, command, args: [file] }, env);
+  const ok = !fault && output.includes("Hello");
+  const feature = lacks.includes("plain") ? "stream" : "plain";
+  return [{ name: "its snippet in docs/gateway.md", feature, ok, error: fault ?? `It printed “${output}”.` }];
+}
+
+/** The blocks of docs/gateway.md whose client is not installed with the project. */
+export function clientSnippets(): Block[] {
+  const { blocks } = readBlocks("docs/gateway.md", readDocument("docs/gateway.md"));
+  return blocks.filter(({ language, need }) => language === "python" || need === "client");
+}
+
+async function runProcess(
+  { command, args, cwd }: Installed,
+  settings: Record<string, string>,
+): Promise<{ output: string; fault: string | undefined }> {
   // Some clients keep files in the home directory, and send telemetry unless it is disabled.
   const home = path.resolve(".local/clients/home");
   mkdirSync(home, { recursive: true });
@@ -21,14 +60,12 @@ export async function runProgram(
     killSignal: "SIGKILL",
     env: {
       NODE_ENV: "production",
-      PATH: process.env.PATH,
+      PATH: [path.join(cwd, "node_modules/.bin"), process.env.PATH].join(path.delimiter),
       HOME: home,
-      OPENAI_BASE_URL: baseURL,
-      OPENAI_API_KEY: apiKey,
-      CLIENT_MODEL: model,
       CREWAI_DISABLE_TELEMETRY: "true",
       OTEL_SDK_DISABLED: "true",
       PYTHONDONTWRITEBYTECODE: "1",
+      ...settings,
     },
   });
   let output = "";
@@ -43,10 +80,5 @@ export async function runProgram(
     child.once("error", (error) => resolve(String(error)));
     child.once("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
-  const checks = reportedChecks(output);
-  if (ending === "exit code 0" && checks.length > 0) return checks;
-  return [
-    ...checks,
-    { name: "the program ends without an error", ok: false, error: `${ending}\n${errors.slice(-2_000)}` },
-  ];
+  return { output, fault: ending === "exit code 0" ? undefined : `${ending}\n${errors.slice(-2_000)}` };
 }

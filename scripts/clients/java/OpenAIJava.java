@@ -12,10 +12,12 @@ import com.openai.models.chat.completions.ChatCompletionCreateParams;
 import com.openai.models.chat.completions.ChatCompletionMessage;
 import com.openai.models.chat.completions.ChatCompletionStreamOptions;
 import com.openai.models.chat.completions.ChatCompletionToolMessageParam;
+import com.openai.models.chat.completions.StructuredChatCompletionCreateParams;
 import com.openai.models.responses.Response;
 import com.openai.models.responses.ResponseCreateParams;
 import com.openai.models.responses.ResponseInputItem;
 import com.openai.models.responses.ResponseStreamEvent;
+import com.openai.models.responses.StructuredResponseCreateParams;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.util.ArrayList;
@@ -43,21 +45,28 @@ public final class OpenAIJava {
         }
     }
 
+    static class Person {
+        public String name;
+        public Integer age;
+    }
+
     interface Check {
         void run() throws Exception;
     }
 
     public static void main(String[] args) throws Exception {
-        check("chat", OpenAIJava::chat);
-        check("chat: stream", () -> chatStream(chatParams("Hello from openai-java").build()));
-        check("chat: stream with usage", OpenAIJava::chatStreamWithUsage);
-        check("chat: tool loop", () -> chatToolLoop(false));
-        check("chat: tool loop, streamed", () -> chatToolLoop(true));
-        check("chat: conversation", () -> chatConversation(false));
-        check("chat: conversation, streamed", () -> chatConversation(true));
-        check("responses", OpenAIJava::responses);
-        check("responses: stream", OpenAIJava::responsesStream);
-        check("responses: tool loop", OpenAIJava::responsesToolLoop);
+        check("plain", "chat", OpenAIJava::chat);
+        check("stream", "chat: stream", () -> chatStream(chatParams("Hello from openai-java").build()));
+        check("stream", "chat: stream with usage", OpenAIJava::chatStreamWithUsage);
+        check("tools", "chat: tool loop", () -> chatToolLoop(false));
+        check("tools", "chat: tool loop, streamed", () -> chatToolLoop(true));
+        check("tools", "chat: conversation", () -> chatConversation(false));
+        check("tools", "chat: conversation, streamed", () -> chatConversation(true));
+        check("plain", "responses", OpenAIJava::responses);
+        check("stream", "responses: stream", OpenAIJava::responsesStream);
+        check("tools", "responses: tool loop", OpenAIJava::responsesToolLoop);
+        check("structured", "chat: structured output", OpenAIJava::chatStructured);
+        check("structured", "responses: structured output", OpenAIJava::responsesStructured);
         client.close();
     }
 
@@ -164,6 +173,38 @@ public final class OpenAIJava {
         expect("42", text(client.responses().create(params.build())));
     }
 
+    private static void chatStructured() {
+        StructuredChatCompletionCreateParams<Person> params = ChatCompletionCreateParams.builder()
+                .model(MODEL)
+                .addUserMessage("Jason is 25 years old.")
+                .responseFormat(Person.class)
+                .build();
+        Person person = client.chat().completions().create(params).choices().stream()
+                .flatMap(choice -> choice.message().content().stream())
+                .findFirst()
+                .orElseThrow();
+        expectPerson(person);
+    }
+
+    private static void responsesStructured() {
+        StructuredResponseCreateParams<Person> params = ResponseCreateParams.builder()
+                .model(MODEL)
+                .input("Jason is 25 years old.")
+                .text(Person.class)
+                .build();
+        Person person = client.responses().create(params).output().stream()
+                .flatMap(item -> item.message().stream())
+                .flatMap(message -> message.content().stream())
+                .flatMap(content -> content.outputText().stream())
+                .findFirst()
+                .orElseThrow();
+        expectPerson(person);
+    }
+
+    private static void expectPerson(Person person) {
+        if (person.name == null || person.age == null) throw new AssertionError("a member of the answer is missing");
+    }
+
     private static String text(ChatCompletion completion) {
         return completion.choices().stream()
                 .map(ChatCompletion.Choice::message)
@@ -186,15 +227,15 @@ public final class OpenAIJava {
     }
 
     /** Runs one check. A failure does not stop the next one. */
-    private static void check(String name, Check check) throws Exception {
+    private static void check(String feature, String name, Check check) throws Exception {
         Map<String, Object> report;
         try {
             check.run();
-            report = Map.of("check", name, "ok", true);
+            report = Map.of("check", name, "feature", feature, "ok", true);
         } catch (Exception | AssertionError error) {
             StringWriter trace = new StringWriter();
             error.printStackTrace(new PrintWriter(trace));
-            report = Map.of("check", name, "ok", false, "error", trace.toString());
+            report = Map.of("check", name, "feature", feature, "ok", false, "error", trace.toString());
         }
         System.out.println(new ObjectMapper().writeValueAsString(report));
     }

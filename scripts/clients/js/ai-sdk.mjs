@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, isStepCount, streamText, tool } from "ai";
 import { z } from "zod";
 import { check, model, sumQuestion } from "./check.mjs";
+
+/** "-6" for the packages that are installed under that name, "" for the current ones. */
+const suffix = process.argv[2] ?? "";
+const { createOpenAI } = await import(`@ai-sdk/openai${suffix}`);
+const { createOpenAICompatible } = await import(`@ai-sdk/openai-compatible${suffix}`);
+const { generateText, Output, stepCountIs, streamText, tool } = await import(`ai${suffix}`);
 
 const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey } = process.env;
 const tools = {
@@ -16,13 +19,13 @@ const tools = {
 
 /** Runs the same checks with each provider package. `settings` are added to every call. */
 async function checkProvider(name, { languageModel, settings = {} }) {
-  await check(`${name}: chat`, async () => {
+  await check("plain", `${name}: chat`, async () => {
     const { text, usage } = await generateText({ model: languageModel, prompt: "Hello from the AI SDK", ...settings });
     assert.match(text, /Hello from the AI SDK/);
     assert.ok(usage.totalTokens > 0);
   });
 
-  await check(`${name}: stream`, async () => {
+  await check("stream", `${name}: stream`, async () => {
     const result = streamText({ model: languageModel, prompt: "Hello from the AI SDK", ...settings });
     let text = "";
     for await (const textPart of result.textStream) text += textPart;
@@ -30,11 +33,11 @@ async function checkProvider(name, { languageModel, settings = {} }) {
     assert.equal(await result.finishReason, "stop");
   });
 
-  await check(`${name}: tool loop`, async () => {
+  await check("tools", `${name}: tool loop`, async () => {
     const { text, steps } = await generateText({
       model: languageModel,
       tools,
-      stopWhen: isStepCount(5),
+      stopWhen: stepCountIs(5),
       prompt: sumQuestion,
       ...settings,
     });
@@ -42,11 +45,11 @@ async function checkProvider(name, { languageModel, settings = {} }) {
     assert.equal(steps.length, 2);
   });
 
-  await check(`${name}: tool loop, streamed`, async () => {
+  await check("tools", `${name}: tool loop, streamed`, async () => {
     const result = streamText({
       model: languageModel,
       tools,
-      stopWhen: isStepCount(5),
+      stopWhen: stepCountIs(5),
       prompt: sumQuestion,
       ...settings,
     });
@@ -55,21 +58,30 @@ async function checkProvider(name, { languageModel, settings = {} }) {
     assert.match(text, /42/);
   });
 
-  await check(`${name}: conversation`, async () => {
-    const call = { model: languageModel, tools, stopWhen: isStepCount(5), instructions: "Be brief.", ...settings };
+  await check("tools", `${name}: conversation`, async () => {
+    const call = { model: languageModel, tools, stopWhen: stepCountIs(5), system: "Be brief.", ...settings };
     const messages = [{ role: "user", content: sumQuestion }];
     const first = await generateText({ ...call, messages });
-    messages.push(...first.responseMessages, { role: "user", content: "And again" });
+    messages.push(...first.response.messages, { role: "user", content: "And again" });
     const second = await generateText({ ...call, messages });
     assert.match(second.text, /And again/);
+  });
+
+  await check("structured", `${name}: structured output`, async () => {
+    const schema = z.object({ name: z.string(), age: z.number() });
+    const call = { model: languageModel, output: Output.object({ schema }), prompt: "Jason is 25.", ...settings };
+    const { output } = await generateText(call);
+    assert.equal(typeof output.age, "number");
   });
 }
 
 const compatible = (settings) => createOpenAICompatible({ name: "gatehouse", baseURL, apiKey, ...settings })(model);
 const openai = createOpenAI({ baseURL, apiKey });
 
-await checkProvider("openai-compatible", { languageModel: compatible() });
-await checkProvider("openai-compatible with includeUsage", { languageModel: compatible({ includeUsage: true }) });
+await checkProvider("openai-compatible", { languageModel: compatible({ supportsStructuredOutputs: true }) });
+await checkProvider("openai-compatible with includeUsage", {
+  languageModel: compatible({ includeUsage: true, supportsStructuredOutputs: true }),
+});
 await checkProvider("openai, chat", { languageModel: openai.chat(model) });
 await checkProvider("openai, responses with store: false", {
   languageModel: openai(model),

@@ -4,14 +4,15 @@ export const sumQuestion = 'What is 17 + 25? Please call add with {"a":17,"b":25
 
 /**
  * Runs one check and reports it as a line of JSON on standard output. A failure does not stop the next check.
+ * @param {"plain" | "stream" | "tools" | "structured"} feature that it shows
  * @param {string} name
  * @param {() => Promise<void>} run throws when the check fails
  */
-export async function check(name, run) {
+export async function check(feature, name, run) {
   try {
     await run();
-    console.log(JSON.stringify({ check: name, ok: true }));
+    console.log(JSON.stringify({ check: name, feature, ok: true }));
   } catch (error) {
-    console.log(JSON.stringify({ check: name, ok: false, error: String(error?.stack ?? error) }));
+    console.log(JSON.stringify({ check: name, feature, ok: false, error: String(error?.stack ?? error) }));
   }
 }

@@ -24,32 +24,38 @@ const agent = new Agent({
   },
 });
 
-await check("chat", async () => {
+await check("plain", "chat", async () => {
   const { text } = await agent.generate("Hello from Mastra");
   assert.match(text, /Hello from Mastra/);
 });
 
-await check("stream", async () => {
+await check("stream", "stream", async () => {
   const stream = await agent.stream("Hello from Mastra");
   let text = "";
   for await (const chunk of stream.textStream) text += chunk;
   assert.match(text, /Hello from Mastra/);
 });
 
-await check("tool loop", async () => {
+await check("tools", "tool loop", async () => {
   const { text } = await agent.generate(sumQuestion);
   assert.match(text, /42/);
 });
 
-await check("tool loop, streamed", async () => {
+await check("tools", "tool loop, streamed", async () => {
   const stream = await agent.stream(sumQuestion);
   let text = "";
   for await (const chunk of stream.textStream) text += chunk;
   assert.match(text, /42/);
 });
 
-await check("conversation", async () => {
+await check("tools", "conversation", async () => {
   const first = await agent.generate(sumQuestion);
   const second = await agent.generate([...first.messages, { role: "user", content: "And again" }]);
   assert.match(second.text, /And again/);
+});
+
+await check("structured", "structured output", async () => {
+  const schema = z.object({ name: z.string(), age: z.number() });
+  const { object } = await agent.generate("Jason is 25 years old.", { structuredOutput: { schema } });
+  assert.equal(typeof object.age, "number");
 });

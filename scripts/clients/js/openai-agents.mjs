@@ -21,12 +21,12 @@ const agent = new Agent({
 for (const api of ["chat_completions", "responses"]) {
   setOpenAIAPI(api);
 
-  await check(`${api}: chat`, async () => {
+  await check("plain", `${api}: chat`, async () => {
     const result = await run(agent, "Hello from the Agents SDK");
     assert.match(result.finalOutput, /Hello from the Agents SDK/);
   });
 
-  await check(`${api}: stream`, async () => {
+  await check("stream", `${api}: stream`, async () => {
     const result = await run(agent, "Hello from the Agents SDK", { stream: true });
     let text = "";
     for await (const delta of result.toTextStream()) text += delta;
@@ -34,12 +34,12 @@ for (const api of ["chat_completions", "responses"]) {
     assert.match(text, /Hello from the Agents SDK/);
   });
 
-  await check(`${api}: tool loop`, async () => {
+  await check("tools", `${api}: tool loop`, async () => {
     const result = await run(agent, sumQuestion);
     assert.match(result.finalOutput, /42/);
   });
 
-  await check(`${api}: tool loop, streamed`, async () => {
+  await check("tools", `${api}: tool loop, streamed`, async () => {
     const result = await run(agent, sumQuestion, { stream: true });
     let text = "";
     for await (const delta of result.toTextStream()) text += delta;
@@ -47,9 +47,15 @@ for (const api of ["chat_completions", "responses"]) {
     assert.match(text, /42/);
   });
 
-  await check(`${api}: conversation`, async () => {
+  await check("tools", `${api}: conversation`, async () => {
     const first = await run(agent, sumQuestion);
     const second = await run(agent, [...first.history, { role: "user", content: "And again" }]);
     assert.match(second.finalOutput, /And again/);
+  });
+
+  await check("structured", `${api}: structured output`, async () => {
+    const outputType = z.object({ name: z.string(), age: z.number() });
+    const result = await run(new Agent({ name: "Reader", model, outputType }), "Jason is 25 years old.");
+    assert.equal(typeof result.finalOutput.age, "number");
   });
 }

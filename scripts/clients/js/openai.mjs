@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { zodFunction } from "openai/helpers/zod";
+import { zodFunction, zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { toResponseInputItems } from "openai/lib/responses/ResponseInputItems";
 import { z } from "zod";
 import { check, model, sumQuestion } from "./check.mjs";
 
 const client = new OpenAI();
 const hello = [{ role: "user", content: "Hello from openai-node" }];
+const Person = z.object({ name: z.string(), age: z.number() });
 const add = ({ a, b }) => a + b;
 const tools = [
   zodFunction({
@@ -17,20 +18,20 @@ const tools = [
   }),
 ];
 
-await check("chat", async () => {
+await check("plain", "chat", async () => {
   const completion = await client.chat.completions.create({ model, messages: hello });
   assert.match(completion.choices[0].message.content, /Hello from openai-node/);
   assert.ok(completion.usage.total_tokens > 0);
 });
 
-await check("chat: stream", async () => {
+await check("stream", "chat: stream", async () => {
   const stream = await client.chat.completions.create({ model, messages: hello, stream: true });
   let text = "";
   for await (const chunk of stream) text += chunk.choices[0].delta.content ?? "";
   assert.match(text, /Hello from openai-node/);
 });
 
-await check("chat: stream with usage", async () => {
+await check("stream", "chat: stream with usage", async () => {
   const stream_options = { include_usage: true };
   const stream = await client.chat.completions.create({ model, messages: hello, stream: true, stream_options });
   let text = "";
@@ -43,7 +44,7 @@ await check("chat: stream with usage", async () => {
   assert.ok(usage.total_tokens > 0);
 });
 
-await check("chat: stream helper", async () => {
+await check("stream", "chat: stream helper", async () => {
   const stream = client.chat.completions.stream({ model, messages: hello });
   let text = "";
   stream.on("content", (delta) => {
@@ -55,7 +56,7 @@ await check("chat: stream helper", async () => {
 });
 
 for (const stream of [false, true]) {
-  await check(`chat: tool loop${stream ? ", streamed" : ""}`, async () => {
+  await check("tools", `chat: tool loop${stream ? ", streamed" : ""}`, async () => {
     const runner = client.chat.completions.runTools({
       model,
       messages: [{ role: "user", content: sumQuestion }],
@@ -70,7 +71,7 @@ for (const stream of [false, true]) {
   });
 }
 
-await check("chat: conversation", async () => {
+await check("tools", "chat: conversation", async () => {
   const messages = [{ role: "system", content: "Be brief." }, ...hello];
   const first = await client.chat.completions.create({ model, messages });
   messages.push(first.choices[0].message, { role: "user", content: "And again" });
@@ -78,7 +79,7 @@ await check("chat: conversation", async () => {
   assert.match(second.choices[0].message.content, /And again/);
 });
 
-await check("responses", async () => {
+await check("plain", "responses", async () => {
   const response = await client.responses.create({
     model,
     instructions: "Be brief.",
@@ -87,14 +88,14 @@ await check("responses", async () => {
   assert.match(response.output_text, /Hello from openai-node/);
 });
 
-await check("responses: stream", async () => {
+await check("stream", "responses: stream", async () => {
   const stream = await client.responses.create({ model, input: "Hello from openai-node", stream: true });
   let text = "";
   for await (const event of stream) if (event.type === "response.output_text.delta") text += event.delta;
   assert.match(text, /Hello from openai-node/);
 });
 
-await check("responses: tool loop", async () => {
+await check("tools", "responses: tool loop", async () => {
   const input = [{ role: "user", content: sumQuestion }];
   const parameters = {
     type: "object",
@@ -114,10 +115,25 @@ await check("responses: tool loop", async () => {
   assert.match(response.output_text, /42/);
 });
 
-await check("responses: conversation", async () => {
+await check("tools", "responses: conversation", async () => {
   const input = [...hello];
   const first = await client.responses.create({ model, input, store: false });
   input.push(...toResponseInputItems(first.output), { role: "user", content: "And again" });
   const second = await client.responses.create({ model, input, store: false });
   assert.match(second.output_text, /And again/);
+});
+
+await check("structured", "chat: structured output", async () => {
+  const response_format = zodResponseFormat(Person, "person");
+  const completion = await client.chat.completions.parse({ model, messages: hello, response_format });
+  assert.equal(typeof completion.choices[0].message.parsed.age, "number");
+});
+
+await check("structured", "responses: structured output", async () => {
+  const response = await client.responses.parse({
+    model,
+    input: "Hello from openai-node",
+    text: { format: zodTextFormat(Person, "person") },
+  });
+  assert.equal(typeof response.output_parsed.age, "number");
 });

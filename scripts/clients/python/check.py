@@ -14,17 +14,20 @@ SUM_QUESTION = 'What is 17 + 25? Please call add with {"a":17,"b":25}'
 loop = asyncio.new_event_loop()
 
 
-def check(name):
-    """Decorates a function that raises when the check fails. A failure does not stop the next check."""
+def check(feature, name):
+    """Decorates a function that raises when the check fails. A failure does not stop the next check.
+
+    The feature that it shows is plain, stream, tools or structured.
+    """
 
     def run(function):
         try:
             result = function()
             if inspect.isawaitable(result):
                 loop.run_until_complete(result)
-            report = {"check": name, "ok": True}
+            report = {"check": name, "feature": feature, "ok": True}
         except Exception:
-            report = {"check": name, "ok": False, "error": traceback.format_exc()}
+            report = {"check": name, "feature": feature, "ok": False, "error": traceback.format_exc()}
         print("\n" + json.dumps(report), flush=True)
         return function
 

@@ -2,8 +2,14 @@ import os
 
 from crewai import LLM, Agent, Crew, Task
 from crewai.tools import tool
+from pydantic import BaseModel
 
 from check import MODEL, SUM_QUESTION, check
+
+
+class Person(BaseModel):
+    name: str
+    age: int
 
 
 @tool("add")
@@ -31,17 +37,17 @@ def make_crew(**settings):
     return Crew(agents=[agent], tasks=[task], **settings)
 
 
-@check("chat")
+@check("plain", "chat")
 def chat():
     assert "Hello from CrewAI" in make_llm().call("Hello from CrewAI")
 
 
-@check("stream")
+@check("stream", "stream")
 def stream():
     assert "Hello from CrewAI" in make_llm(stream=True).call("Hello from CrewAI")
 
 
-@check("agent: tool loop and conversation")
+@check("tools", "agent: tool loop and conversation")
 def agent_tool_loop():
     agent = make_agent(make_llm())
     messages = [{"role": "user", "content": SUM_QUESTION}]
@@ -52,14 +58,22 @@ def agent_tool_loop():
     assert "And again" in second.raw
 
 
-@check("crew: tool loop")
+@check("tools", "crew: tool loop")
 def crew_tool_loop():
     assert "42" in make_crew().kickoff().raw
 
 
-@check("crew: tool loop, streamed")
+@check("tools", "crew: tool loop, streamed")
 def crew_tool_loop_streamed():
     streaming = make_crew(stream=True).kickoff()
     text = "".join(chunk.content for chunk in streaming)
     assert "42" in text
     assert "42" in streaming.result.raw
+
+
+@check("structured", "structured output")
+def structured():
+    person = make_llm(response_format=Person).call("Jason is 25 years old.")
+    if isinstance(person, str):
+        person = Person.model_validate_json(person)
+    assert isinstance(person.age, int)

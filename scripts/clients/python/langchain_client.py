@@ -1,6 +1,8 @@
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy
 from langchain.tools import tool
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
 
 from check import MODEL, SUM_QUESTION, check
 
@@ -11,11 +13,16 @@ def add(a: float, b: float) -> float:
     return a + b
 
 
+class Person(BaseModel):
+    name: str
+    age: int
+
+
 llm = ChatOpenAI(model=MODEL)
 agent = create_agent(llm, tools=[add], system_prompt="Be brief.")
 
 
-@check("chat")
+@check("plain", "chat")
 def chat():
     answer = llm.invoke([("system", "Be brief."), ("human", "Hello from LangChain")])
     assert "Hello from LangChain" in answer.text
@@ -32,28 +39,28 @@ def read_stream(stream_usage):
     return usage
 
 
-@check("stream")
+@check("stream", "stream")
 def stream():
     read_stream(stream_usage=None)
 
 
-@check("stream with usage")
+@check("stream", "stream with usage")
 def stream_with_usage():
     assert read_stream(stream_usage=True)["total_tokens"] > 0
 
 
-@check("stream without usage")
+@check("stream", "stream without usage")
 def stream_without_usage():
     read_stream(stream_usage=False)
 
 
-@check("tool loop")
+@check("tools", "tool loop")
 def tool_loop():
     result = agent.invoke({"messages": [{"role": "user", "content": SUM_QUESTION}]})
     assert "42" in result["messages"][-1].text
 
 
-@check("tool loop, streamed")
+@check("tools", "tool loop, streamed")
 def tool_loop_streamed():
     text = ""
     messages = [{"role": "user", "content": SUM_QUESTION}]
@@ -63,7 +70,7 @@ def tool_loop_streamed():
     assert "42" in text
 
 
-@check("conversation")
+@check("tools", "conversation")
 def conversation():
     first = agent.invoke({"messages": [{"role": "user", "content": SUM_QUESTION}]})
     again = {"role": "user", "content": "And again"}
@@ -71,7 +78,7 @@ def conversation():
     assert "And again" in second["messages"][-1].text
 
 
-@check("responses: tool loop and conversation")
+@check("tools", "responses: tool loop and conversation")
 def responses():
     responses_agent = create_agent(ChatOpenAI(model=MODEL, use_responses_api=True), tools=[add])
     first = responses_agent.invoke({"messages": [{"role": "user", "content": SUM_QUESTION}]})
@@ -79,3 +86,18 @@ def responses():
     again = {"role": "user", "content": "And again"}
     second = responses_agent.invoke({"messages": [*first["messages"], again]})
     assert "And again" in second["messages"][-1].text
+
+
+for name, chat_model in {"chat": llm, "responses": ChatOpenAI(model=MODEL, use_responses_api=True)}.items():
+
+    @check("structured", f"{name}: structured output")
+    def structured():
+        person = chat_model.with_structured_output(Person).invoke("Jason is 25 years old.")
+        assert isinstance(person.age, int)
+
+
+@check("structured", "agent with a response format")
+def agent_structured():
+    structured_agent = create_agent(llm, tools=[add], response_format=ProviderStrategy(Person))
+    result = structured_agent.invoke({"messages": [{"role": "user", "content": "Jason is 25 years old."}]})
+    assert isinstance(result["structured_response"].age, int)

@@ -10,6 +10,11 @@ client = OpenAI()
 hello = [{"role": "user", "content": "Hello from openai-python"}]
 
 
+class Person(BaseModel):
+    name: str
+    age: int
+
+
 class add(BaseModel):
     """Add two numbers."""
 
@@ -22,14 +27,14 @@ def run_add(arguments):
     return json.dumps({"sum": numbers["a"] + numbers["b"]})
 
 
-@check("chat")
+@check("plain", "chat")
 def chat():
     completion = client.chat.completions.create(model=MODEL, messages=hello)
     assert "Hello from openai-python" in completion.choices[0].message.content
     assert completion.usage.total_tokens > 0
 
 
-@check("chat: stream")
+@check("stream", "chat: stream")
 def chat_stream():
     text = ""
     for chunk in client.chat.completions.create(model=MODEL, messages=hello, stream=True):
@@ -38,7 +43,7 @@ def chat_stream():
     assert "Hello from openai-python" in text
 
 
-@check("chat: stream with usage")
+@check("stream", "chat: stream with usage")
 def chat_stream_with_usage():
     text = ""
     usage = None
@@ -54,7 +59,7 @@ def chat_stream_with_usage():
     assert usage.total_tokens > 0
 
 
-@check("chat: stream helper")
+@check("stream", "chat: stream helper")
 def chat_stream_helper():
     text = ""
     with client.chat.completions.stream(model=MODEL, messages=hello) as stream:
@@ -82,17 +87,17 @@ def chat_tool_loop(as_history):
     assert "And again" in completion.choices[0].message.content
 
 
-@check("chat: tool loop and conversation")
+@check("tools", "chat: tool loop and conversation")
 def chat_tool_loop_with_messages():
     chat_tool_loop(lambda message: message)
 
 
-@check("chat: tool loop and conversation, history by model_dump()")
+@check("tools", "chat: tool loop and conversation, history by model_dump()")
 def chat_tool_loop_with_dumps():
     chat_tool_loop(lambda message: message.model_dump())
 
 
-@check("chat: parse(), and its message as history")
+@check("tools", "chat: parse(), and its message as history")
 def chat_parse():
     messages = [{"role": "user", "content": SUM_QUESTION}]
     completion = client.chat.completions.parse(
@@ -109,13 +114,13 @@ def chat_parse():
     assert "42" in completion.choices[0].message.content
 
 
-@check("responses")
+@check("plain", "responses")
 def responses():
     response = client.responses.create(model=MODEL, instructions="Be brief.", input="Hello from openai-python")
     assert "Hello from openai-python" in response.output_text
 
 
-@check("responses: stream")
+@check("stream", "responses: stream")
 def responses_stream():
     text = ""
     for event in client.responses.create(model=MODEL, input="Hello from openai-python", stream=True):
@@ -124,7 +129,7 @@ def responses_stream():
     assert "Hello from openai-python" in text
 
 
-@check("responses: tool loop and conversation")
+@check("tools", "responses: tool loop and conversation")
 def responses_tool_loop():
     parameters = {
         "type": "object",
@@ -155,3 +160,15 @@ def responses_tool_loop():
     input_list.append({"role": "user", "content": "And again"})
     response = client.responses.create(model=MODEL, tools=tools, input=input_list)
     assert "And again" in response.output_text
+
+
+@check("structured", "chat: structured output")
+def chat_structured():
+    completion = client.chat.completions.parse(model=MODEL, messages=hello, response_format=Person)
+    assert isinstance(completion.choices[0].message.parsed.age, int)
+
+
+@check("structured", "responses: structured output")
+def responses_structured():
+    response = client.responses.parse(model=MODEL, input="Jason is 25 years old.", text_format=Person)
+    assert isinstance(response.output_parsed.age, int)

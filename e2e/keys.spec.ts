@@ -37,6 +37,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
 
   await page.getByRole("link", { name: "New key" }).click();
   await page.getByLabel("Requests a minute").fill("0");
+  await page.getByLabel("Strict mode").check();
   await page.getByRole("button", { name: "Create key" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter a name");
   await expect(page.getByRole("alert")).toContainText("at least 1");
@@ -47,6 +48,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await page.getByRole("button", { name: "Create key" }).click();
   await expect(page.getByRole("alert")).not.toContainText("Enter a name");
   await expect(page.getByRole("alert")).toBeFocused();
+  await expect(page.getByLabel("Strict mode")).toBeChecked();
   await page.getByLabel("Requests a minute").fill("50");
   await page.getByRole("button", { name: "Create key" }).click();
   const shown = page.getByRole("figure").filter({ hasText: "Key" }).first();
@@ -58,7 +60,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByRole("figure").filter({ hasText: "curl" })).toContainText('"model":"demo-chat"');
 
   await page.getByRole("link", { name: "I have copied it" }).click();
-  await expect(page.getByRole("main")).toContainText("50 requests a minute");
+  await expect(page.getByRole("main")).toContainText("50 requests a minute · strict mode");
   await expect(page.getByRole("main")).not.toContainText(first);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);

@@ -139,7 +139,7 @@ test("a client that leaves takes the provider's call with it", async () => {
     body: JSON.stringify({ prompt: "[[first=5000]]" }),
     signal: leaving.signal,
   });
-  void leaveOnceAsked(requestId, leaving);
+  void leaveOnceAsked(tenant, { requestId, leaving });
   await expect(call).rejects.toThrow("aborted");
   const { run, truth } = await tenant.accountOf(requestId);
   expect([run.status, run.http_status, truth[0]?.aborted]).toEqual(["cancelled", 499, true]);

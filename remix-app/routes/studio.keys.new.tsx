@@ -10,6 +10,7 @@ import { sampleModel } from "../studio/keys/sample-model.ts";
 import { tokenLimitHint } from "../studio/policy/policy-words.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { CheckBox } from "../ui/check-box.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { PostForm } from "../ui/post-form.tsx";
@@ -109,6 +110,13 @@ export default function NewKeyPage() {
               errors={errors[name] ? [errors[name]] : undefined}
             />
           ))}
+          <CheckBox
+            id="strict"
+            name="strict"
+            label="Strict mode"
+            hint="Refuse calls with fields or tools that the model's provider does not support. Otherwise they are left out, and the answer names them."
+            defaultChecked={typed.strict === "on"}
+          />
           <div className="flex flex-wrap gap-3">
             <Button>Create key</Button>
             <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>

@@ -4,6 +4,7 @@ const needs = {
   production: "a deployed configuration",
   docker: "Docker",
   python: "Python with the packages that it imports; it runs where they are",
+  client: "a client that is not installed with the project; `npm run test:clients` runs it",
   checkout: "a checkout or servers of its own",
   browser: "a browser: a test in e2e/ runs it",
   values: "values that its reader fills in",

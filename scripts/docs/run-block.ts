@@ -48,7 +48,14 @@ import ast, importlib.util, sys
 block = ast.parse(sys.argv[1])
 names = [alias.name for node in block.body if isinstance(node, ast.Import) for alias in node.names]
 names += [node.module for node in block.body if isinstance(node, ast.ImportFrom)]
-if all(importlib.util.find_spec(name) for name in names):
+
+def is_installed(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+if all(is_installed(name) for name in names):
     exec(compile(block, "block", "exec"), {})
 `;
 

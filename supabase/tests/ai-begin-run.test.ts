@@ -114,6 +114,13 @@ describe("model access is the intersection of five lists", () => {
     expect(await listModels(db, chatCall(tenant))).toEqual({ refused: "model_not_found" });
   });
 
+  test("a run says whether its key is in strict mode, and which one is", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: false, key_name: "test" });
+    await db.query("update ai.keys set is_strict = true where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ strict: true, key_name: "test" });
+  });
+
   test("a root grant opens a model to one workspace", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await createTenant(db, { credits: "100" });

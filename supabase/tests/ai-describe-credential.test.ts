@@ -46,6 +46,7 @@ describe("a credential describes itself", () => {
         replaced: false,
         allowedModels: null,
         allowedAddresses: null,
+        strict: false,
       },
       app: null,
       scopes: null,

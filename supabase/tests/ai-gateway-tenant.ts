@@ -88,8 +88,8 @@ export async function createGatewayTenant({ credits = "1000000" } = {}): Promise
         [workspaceId, requestId],
       );
       if (row) {
-        const { cost_usd, billed_credits, reserved_credits, charged, steps } = row;
-        const truth = await readTruth(stack.provider, requestId);
+        const { id, cost_usd, billed_credits, reserved_credits, charged, steps } = row;
+        const truth = await readTruth(stack.provider, id);
         return { run: { ...row.run, cost_usd, billed_credits, reserved_credits }, charged, steps, truth };
       }
       if (Date.now() > deadline) throw new Error(`the run of ${requestId} was not settled in time`);
@@ -111,11 +111,11 @@ export async function createGatewayTenant({ credits = "1000000" } = {}): Promise
   return { key, workspaceId, keyId: created?.id ?? "", client, db, accountOf, books, close };
 }
 
-/** The provider's record of a request, once it is complete. */
-async function readTruth(provider: string, requestId: string): Promise<Account["truth"]> {
+/** The provider's record of a run, once it is complete. */
+async function readTruth(provider: string, runId: string): Promise<Account["truth"]> {
   const deadline = Date.now() + settleTimeoutMs;
   for (;;) {
-    const response = await fetch(`${provider}/truth?request_id=${encodeURIComponent(requestId)}`);
+    const response = await fetch(`${provider}/truth?request_id=${runId}`);
     const { calls } = (await response.json()) as { calls: (Account["truth"][number] & { endedAt: string | null })[] };
     if (calls.every(({ endedAt }) => endedAt !== null) || Date.now() > deadline) return calls;
     await sleep(20);

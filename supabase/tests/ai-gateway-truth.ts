@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 import { formatDecimal, parseDecimal } from "../functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../functions/_shared/money.ts";
-import type { Account } from "./ai-gateway-tenant.ts";
+import type { Account, GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /** What supabase/seed.sql says of the demo's models and the team plan. */
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
@@ -24,12 +24,21 @@ export function expectTruth({ run, charged, truth }: Account): void {
   expect(charged).toBe(run.billed_credits);
 }
 
-/** Leaves as soon as the provider has the call. */
-export async function leaveOnceAsked(requestId: string, leaving: AbortController): Promise<void> {
-  const asked = async () => {
-    const truth = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
+/** Returns how many calls the provider has had for a request. It knows the request's run by its id, and nothing of the client's. */
+export async function providerCalls({ db, workspaceId }: GatewayTenant, requestId: string): Promise<number> {
+  const sql = "select id from ai.runs where workspace_id = $1 and request_id = $2";
+  const counts = (await db.query<{ id: string }>(sql, [workspaceId, requestId])).map(async ({ id }) => {
+    const truth = await fetch(`${readStack().provider}/truth?request_id=${id}`);
     return ((await truth.json()) as { calls: unknown[] }).calls.length;
-  };
-  while ((await asked()) === 0) await sleep(20);
+  });
+  return (await Promise.all(counts)).reduce((total, count) => total + count, 0);
+}
+
+/** Leaves as soon as the provider has the call. */
+export async function leaveOnceAsked(
+  tenant: GatewayTenant,
+  { requestId, leaving }: { requestId: string; leaving: AbortController },
+): Promise<void> {
+  while ((await providerCalls(tenant, requestId)) === 0) await sleep(20);
   leaving.abort();
 }

@@ -65,6 +65,7 @@ describe("issuing a key", () => {
       requestsPerMinute: 5,
       tokensPerMinute: 1000,
       monthlyBudgetUsd: "12.5",
+      strict: true,
     });
     expect(key).toMatchObject({
       name: "Billing",
@@ -73,6 +74,7 @@ describe("issuing a key", () => {
       allowedAddresses: ["192.0.2.0/24", "2001:db8::1/128"],
       requestsPerMinute: 5,
       tokensPerMinute: 1000,
+      strict: true,
       state: "active",
       budget: { limitUsd: "12.5", spentUsd: "0" },
     });
@@ -120,6 +122,15 @@ describe("rotating a key", () => {
       tenant.workspaceId,
     ]);
     expect(lineages).toHaveLength(1);
+  });
+
+  test("keeps strict mode", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { key } = await issue(db, tenant, { strict: true });
+    const rotated = await rotate(db, tenant, { keyId: String(key?.id) });
+    expect([key?.strict, rotated.key?.strict]).toEqual([true, true]);
+    const { key: ordinary } = await issue(db, tenant);
+    expect(ordinary?.strict).toBe(false);
   });
 
   test("without overlap ends the old one at once, and happens once a key", async ({ db }) => {

@@ -5,7 +5,14 @@ import type { AddressInfo } from "node:net";
 export type Script = (response: ServerResponse, call: { stream: boolean; request: IncomingMessage }) => void;
 
 /** A model provider on loopback that answers as its script says, which a test may change between calls. */
-export type ScriptedProvider = { url: string; script: Script; calls: number; close: () => void };
+export type ScriptedProvider = {
+  url: string;
+  script: Script;
+  calls: number;
+  /** What the calls sent, in order. */
+  bodies: Record<string, unknown>[];
+  close: () => void;
+};
 
 const usage = { prompt_tokens: 20, completion_tokens: 30, total_tokens: 50 };
 const head = { id: "c", created: 1, model: "m" };
@@ -46,15 +53,17 @@ export const hang: Script = () => {};
 
 export async function startScriptedProvider(script: Script = answerWell): Promise<ScriptedProvider> {
   const server = createServer(async (request, response) => {
-    const text = (await request.toArray()).join("");
+    const body = JSON.parse((await request.toArray()).join(""));
     provider.calls += 1;
-    provider.script(response, { stream: JSON.parse(text).stream === true, request });
+    provider.bodies.push(body);
+    provider.script(response, { stream: body.stream === true, request });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const provider: ScriptedProvider = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     script,
     calls: 0,
+    bodies: [],
     close() {
       server.closeAllConnections();
       server.close();

@@ -17,6 +17,7 @@ export const keyColumns: CsvColumn<KeySummary>[] = [
   { name: "tokens_per_minute", value: ({ tokensPerMinute }) => tokensPerMinute },
   { name: "models", value: ({ allowedModels }) => allowedModels?.join(" ") },
   { name: "addresses", value: ({ allowedAddresses }) => allowedAddresses?.join(" ") },
+  { name: "strict", value: ({ strict }) => String(strict) },
   { name: "budget_usd", value: ({ budget }) => budget?.limitUsd ?? null },
   { name: "spent_usd", value: ({ budget }) => budget?.spentUsd ?? null },
 ];

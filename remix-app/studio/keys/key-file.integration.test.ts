@@ -9,7 +9,8 @@ test("the file of keys has what the page shows of each, its limits included, and
   await join(db, { workspaceId, userId: person.id, role: "admin" });
   await db.query(
     `update ai.keys set name = 'Nightly', requests_per_minute = 30, tokens_per_minute = 4000,
-       allowed_models = '{demo-chat,demo-slow}', allowed_addresses = '{192.0.2.0/24,2001:db8::/32}'
+       allowed_models = '{demo-chat,demo-slow}', allowed_addresses = '{192.0.2.0/24,2001:db8::/32}',
+       is_strict = true
      where id = $1`,
     [keyId],
   );
@@ -28,6 +29,7 @@ test("the file of keys has what the page shows of each, its limits included, and
     tokens_per_minute: "4000",
     models: "demo-chat demo-slow",
     addresses: "192.0.2.0/24 2001:db8::/32",
+    strict: "true",
     budget_usd: "12.500000000001",
     spent_usd: "0",
   });

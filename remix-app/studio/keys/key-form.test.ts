@@ -24,6 +24,7 @@ test("every field is read", () => {
       monthlyBudgetUsd: "12.50",
       allowedModels: "a\nb",
       allowedAddresses: "192.0.2.7, 2001:db8::/32",
+      strict: "on",
     }),
   ).toEqual({
     key: {
@@ -35,6 +36,7 @@ test("every field is read", () => {
       monthlyBudgetUsd: "12.5",
       allowedModels: ["a", "b"],
       allowedAddresses: ["192.0.2.7", "2001:db8::/32"],
+      strict: true,
     },
   });
 });

@@ -18,6 +18,10 @@ const form = z.object({
   monthlyBudgetUsd: amount,
   allowedModels: lines,
   allowedAddresses: lines,
+  strict: z
+    .literal("on")
+    .optional()
+    .transform((checked) => checked && true),
 });
 
 const messages: Record<string, string> = {

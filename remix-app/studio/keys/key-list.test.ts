@@ -19,6 +19,7 @@ const key: KeySummary = {
   state: "revoked",
   allowedModels: null,
   allowedAddresses: null,
+  strict: true,
   externalApp: { id: "00000000-0000-4000-8000-000000000001", name: "ספר חשבונות", enabled: true },
   requestsPerMinute: null,
   tokensPerMinute: null,
@@ -29,5 +30,6 @@ test("names that are written from right to left turn no figure beside them aroun
   const shown = renderToStaticMarkup(createElement(KeyList, { keys: [key], mayRotate: true, here: "/keys", now: at }));
   expect(shown).toContain("<bdi>ייבוא</bdi>");
   expect(shown).toContain("<bdi>bound to ספר חשבונות</bdi> · <bdi>$16.40 of $20.00 this month</bdi>");
+  expect(shown).toContain("strict mode");
   expect(shown).toContain("by <bdi>שרה לוי</bdi> ·");
 });

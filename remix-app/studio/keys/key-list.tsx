@@ -31,6 +31,7 @@ function factsOf(key: KeySummary): string[] {
     key.budget ? budgetWords(key.budget) : "",
     key.allowedModels ? `models: ${key.allowedModels.join(", ")}` : "",
     key.allowedAddresses ? `from ${key.allowedAddresses.join(", ")}` : "",
+    key.strict ? "strict mode" : "",
   ].filter(Boolean);
 }
 

@@ -34,6 +34,8 @@ export const newKeySchema = z.strictObject({
   tokensPerMinute: perMinute.nullish(),
   monthlyBudgetUsd: budgetAmount.nullish(),
   allowedAddresses: z.array(address).max(100).nullish(),
+  /** Calls with members or tools that the provider would not get are refused. */
+  strict: z.boolean().nullish(),
 });
 
 export type NewKey = z.infer<typeof newKeySchema>;
@@ -58,6 +60,7 @@ export const keySummary = z.object({
   state: z.enum(["active", "replaced", "expired", "revoked"]),
   allowedModels: z.array(z.string()).nullable(),
   allowedAddresses: z.array(z.string()).nullable(),
+  strict: z.boolean(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),

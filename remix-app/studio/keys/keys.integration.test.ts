@@ -60,15 +60,16 @@ describe("keys by API", () => {
   test("show their secret when they are made and rotated, and never again", async () => {
     await approve(owner);
     const path = `${owner.workspaceId}/ai/keys`;
-    const made = await call(owner, path, { method: "POST", body: { name: "K", monthlyBudgetUsd: 2.5 } });
-    expect(made).toMatchObject({ status: 201, body: { key: { name: "K", budget: { limitUsd: 2.5, spentUsd: 0 } } } });
+    const made = await call(owner, path, { method: "POST", body: { name: "K", monthlyBudgetUsd: 2.5, strict: true } });
+    const limits = { budget: { limitUsd: 2.5, spentUsd: 0 }, strict: true };
+    expect(made).toMatchObject({ status: 201, body: { key: { name: "K", ...limits } } });
     expect(made.headers.get("cache-control")).toBe("private, no-store");
     expect(made.body.secret).toMatch(/^ttr_ai_/);
     const rotated = await call(owner, `${path}/${made.body.key.id}/rotate`, {
       method: "POST",
       body: { overlapSeconds: 60 },
     });
-    expect(rotated).toMatchObject({ status: 201, body: { key: { budget: { limitUsd: 2.5 } } } });
+    expect(rotated).toMatchObject({ status: 201, body: { key: limits } });
     const again = await call(owner, `${path}/${made.body.key.id}/rotate`, { method: "POST", body: {} });
     expect(again).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
     const text = JSON.stringify((await call(owner, path)).body);
@@ -100,6 +101,7 @@ describe("keys by API", () => {
     { name: "K\0" },
     { name: "K\ud83d" },
     { name: "K", overlap: 1 },
+    { name: "K", strict: "yes" },
     { name: "K", requestsPerMinute: 0 },
     { name: "K", monthlyBudgetUsd: -1 },
     { name: "K", allowedAddresses: ["example.com"] },

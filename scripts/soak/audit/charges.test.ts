@@ -33,7 +33,7 @@ const run: RunFact = {
 };
 const call: ProviderCall = {
   call: 1,
-  requestId: "request-1",
+  requestId: "run-1",
   model: "demo-chat",
   startedAt: "2026-01-01T00:00:01Z",
   endedAt: "2026-01-01T00:00:02Z",

@@ -55,7 +55,11 @@ function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): 
 }
 
 /** Whether nothing was charged that was not used, nothing was used that was not charged, and nothing twice. */
-export function judgeCharges(facts: ChargeFacts): Verdict[] {
+export function judgeCharges({ calls: seen, ...others }: ChargeFacts): Verdict[] {
+  // Providers get the run's id. Releases up to 0.1.0 sent the client's request id.
+  const requestOf = new Map(others.runs.map(({ id, requestId }) => [id, requestId]));
+  const calls = seen.map((call) => ({ ...call, requestId: requestOf.get(call.requestId ?? "") ?? call.requestId }));
+  const facts: ChargeFacts = { ...others, calls };
   return [judgeTruth(facts), judgeLost(facts), judgeDouble(facts), judgeTold(facts), judgeLedger(facts)];
 }
 

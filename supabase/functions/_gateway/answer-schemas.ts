@@ -41,6 +41,8 @@ const platform = z.object({
   }),
   usage_source: z.enum(["provider", "provider_partial", "estimated_partial", "unavailable"]),
   schema_valid: z.boolean().optional(),
+  /** Members and tools of the request that were left out, by name. */
+  ignored: z.array(z.string()).optional(),
   latency_ms: count,
 });
 
@@ -49,6 +51,24 @@ export const responsesAnswer = response.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
+/** At a route; the tier with the largest `min_input_tokens` that the input reaches is charged. */
+const prices = z.array(
+  z.object({
+    /** The service tier that these prices are for; absent: the default. */
+    service_tier: z.string().optional(),
+    min_input_tokens: count,
+    input_usd_per_million: price,
+    cached_input_usd_per_million: price,
+    cache_write_usd_per_million: price,
+    cache_write_1h_usd_per_million: price,
+    output_usd_per_million: price,
+    audio_input_usd_per_million: price,
+    audio_output_usd_per_million: price,
+    image_input_usd_per_million: price,
+    /** Of each request with a fee that the provider counts, such as a web search. */
+    request_fee_usd: price,
+  }),
+);
 /** A model as OpenAI lists it, and what it is and costs here. */
 export const model = z.object({
   id: z.string(),
@@ -62,16 +82,21 @@ export const model = z.object({
     endpoints: z.array(z.string()),
     context_window: count.nullable(),
     output_limit: count.nullable(),
-    prices: z.array(
-      z.object({
-        min_input_tokens: count,
-        input_usd_per_million: price,
-        cached_input_usd_per_million: price,
-        output_usd_per_million: price,
-        audio_input_usd_per_million: price,
-        audio_output_usd_per_million: price,
-      }),
-    ),
+    /** Of the first route. Empty where the workspace hides what providers charge. */
+    prices,
+    /** Where calls go, in order. Absent where the workspace hides what providers charge. */
+    routes: z
+      .array(
+        z.object({
+          provider: z.string(),
+          /** The provider's name for the model. */
+          model: z.string(),
+          prices,
+          /** Multiples of the default prices, by service tier. */
+          tier_multipliers: z.record(z.string(), z.number()).optional(),
+        }),
+      )
+      .optional(),
     voices: z.array(z.string()).optional(),
     /** Taken where a call of its kind names none. */
     default: z.literal(true).optional(),
@@ -94,6 +119,7 @@ export const credential = z.object({
       replaced: z.boolean(),
       allowedModels: z.array(z.string()).nullable(),
       allowedAddresses: z.array(z.string()).nullable(),
+      strict: z.boolean(),
     })
     .nullable(),
   app: z.object({ id: z.uuid(), name: z.string(), displayName: z.string() }).nullable(),

@@ -59,11 +59,15 @@ const begunRun = z.object({
   reserved_credits: textSchema,
   /** What the run reserved in the rate windows; null without a token limit. */
   reserved_tokens: z.number().nullish(),
+  /** The effective output limit of a chat: the client's, or our default as far as the model's limit allows. */
+  output_limit: z.number().nullish(),
   cost_visible: z.boolean(),
   capture: z.boolean(),
   limits: toldLimits,
   /** Null where the caller is not a key. */
   key_name: textSchema.nullish(),
+  /** The key refuses calls with members that the provider would not get. */
+  strict: z.boolean().optional(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
 const checkedCredential = z.object({ workspace_id: z.string() });

@@ -75,7 +75,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/chat/completions",
     summary: "Create a chat completion",
     description:
-      "OpenAI's chat completions. An optional field that is null counts as absent; unknown top-level fields are refused, and unknown members of messages and tools pass to the provider. The answer is the provider's, with platform added. With stream: true it comes as server-sent events; the last before [DONE] holds usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
+      "OpenAI's chat completions. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of messages and tools pass to the provider. The answer is the provider's, with platform added. With stream: true it comes as server-sent events; the last before [DONE] holds usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
     body: {
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
@@ -89,7 +89,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/responses",
     summary: "Create a response",
     description:
-      "OpenAI's responses, stateless: nothing is stored. An optional field that is null counts as absent; unknown top-level fields are refused, and unknown members of items and tools pass to the provider. With stream: true it comes as server-sent events; response.completed holds platform.",
+      "OpenAI's responses, stateless: nothing is stored. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of items and tools pass to the provider. With stream: true it comes as server-sent events; response.completed holds platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
     answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
     problems: [...ofCalls, "unsupported_schema"],

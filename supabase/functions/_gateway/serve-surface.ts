@@ -2,7 +2,10 @@ import { hex } from "./admission/credentials.ts";
 import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
 import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
+import { strictModeRefusal } from "./admission/strict-mode.ts";
+import { settleFailure } from "./answers/answer-call.ts";
 import { replayAnswer } from "./answers/replay.ts";
+import type { AdmittedCall } from "./call.ts";
 import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
 import { type Body, parseJson } from "./http/body.ts";
@@ -65,10 +68,12 @@ async function admit<Request extends Asked>(
   const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
   if ("kept" in begun) return replayAnswer(surface, asked, begun.kept);
   const run = begun;
+  // The model may allow less than our default.
+  asked.outputLimit = run.output_limit ?? asked.outputLimit;
   const about = { requestId, path, feature: labels.operation ?? surface.feature };
   const open = openRun(gateway, { run, startedAt, asked, about });
   open.content.notePrompt(body.bytes);
-  const answering = surface.answer(gateway, {
+  const admitted: AdmittedCall<Request> = {
     surface,
     asked,
     model: run.model,
@@ -82,7 +87,10 @@ async function admit<Request extends Asked>(
     },
     inputEstimate: asked.inputEstimate,
     deadline: startedAt + timeInAll(gateway, asked),
-  });
+  };
+  const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
+  if (refusal) throw settleFailure(refusal, admitted);
+  const answering = surface.answer(gateway, admitted);
   // A client that leaves does not take the run's end with it.
   gateway.waitUntil(answering.catch(() => {}));
   return answering;

@@ -31,6 +31,10 @@ export type Asked = {
   sizeFields: SizeFields;
   choices: number;
   voice?: string;
+  /** Members of the body that are not the endpoint's: they pass to a provider whose kind lists them. */
+  others?: Readonly<Record<string, unknown>>;
+  /** What is left out whatever the provider, by name. */
+  ignored?: readonly string[];
   /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */
   keepsSchema?: AnswerCheck;
 };

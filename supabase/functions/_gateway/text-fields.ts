@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { stringifyWithSource } from "./http/source-json.ts";
+import { isObject } from "./structured/canonical.ts";
 
 /** Limits of what a text asks for. */
 export const outputLimits = { default: 2_048, max: 32_768 } as const;
@@ -16,6 +18,16 @@ export const metadata = z.record(z.string().max(64), z.string().max(512));
 export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
 export const imageDetail = z.enum(["auto", "low", "high"]);
+
+/** A file in the request itself. One at the provider, or at an address, could be another tenant's or of any size. */
+export const fileData = z.looseObject({
+  file_id: z.never().optional(),
+  file_url: z.never({ error: "Send the file's content as file_data." }).optional(),
+  file_data: z.string().min(1),
+  filename: z.string().optional(),
+});
+/** A tool that `allowed_tools` names. */
+export const namedTool = z.looseObject({ type: z.string() });
 
 const media = [
   "audio_embeds",
@@ -39,7 +51,7 @@ const media = [
  * reads it all the same: by its `uuid` even what another tenant sent.
  */
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
-  const own = part.type === "input_image" ? "image_url" : part.type;
+  const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
   const name = media.find((each) => each !== own && Object.hasOwn(part, each));
   if (name) context.addIssue({ code: "custom", path: [name], message: "Send media in a part of its own type." });
 }
@@ -51,9 +63,14 @@ export function countCharacters(text: string): number {
   return count;
 }
 
+/** An object that passes to the provider as it came: zod would copy it, and lose its source. */
+export const jsonObject = z
+  .unknown()
+  .refine(isObject, { message: "must be an object", abort: true })
+  .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
+
 /** A JSON Schema that an answer has to keep to. */
-export const jsonSchema = z
-  .record(z.string(), z.unknown())
-  .refine((schema) => countCharacters(JSON.stringify(schema)) <= maxSchemaCharacters, {
-    message: `may have ${maxSchemaCharacters} characters at most`,
-  });
+export const jsonSchema = jsonObject.refine(
+  (schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters,
+  { message: `may have ${maxSchemaCharacters} characters at most` },
+);

@@ -152,7 +152,7 @@ describe("speech", () => {
       { model, voice: "Kore", input: "Hello" },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    void leaveOnceAsked(requestId, leaving);
+    void leaveOnceAsked(tenant, { requestId, leaving });
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     const { run, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });

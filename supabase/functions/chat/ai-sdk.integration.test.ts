@@ -63,10 +63,14 @@ describe("the AI SDK", () => {
       stopWhen: stepCountIs(3),
       prompt: 'call weather with {"city":"Rome"}',
     };
-    const { text, steps } = await generateText(ask);
+    const { text, steps, response } = await generateText(ask);
     expect(text).toContain("sunny in Rome");
     expect(steps).toHaveLength(2);
     expect(await streamText(ask).text).toContain("sunny in Rome");
+    const { prompt, ...settings } = ask;
+    const next = { role: "user" as const, content: "and again" };
+    const messages = [{ role: "user" as const, content: prompt }, ...response.messages, next];
+    expect((await generateText({ ...settings, messages })).text).toContain("and again");
   });
 
   test("sends images, and takes our own tools by the body's own fields", async () => {

@@ -219,7 +219,7 @@ describe("a streamed chat", () => {
       { ...chatOf("demo-slow", `[[first=5000]]${"x".repeat(size)}`), stream },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    void leaveOnceAsked(requestId, leaving);
+    void leaveOnceAsked(tenant, { requestId, leaving });
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
     const { run, truth } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "cancelled", http_status: 499, usage_source: "estimated_partial" });

@@ -138,7 +138,7 @@ describe.for(surfaces)("on %s, a client that leaves a stream", (path) => {
     const requestId = newId();
     const leaving = new AbortController();
     const call = post({ ...paced, prompt: "[[first=5000]]" }, requestId, leaving.signal);
-    leaveOnceAsked(requestId, leaving);
+    leaveOnceAsked(tenant, { requestId, leaving });
     await expect(call).rejects.toThrow();
     const metered = await tenant.accountOf(requestId);
     expect(metered.run).toMatchObject({ status: "cancelled", usage_source: "estimated_partial", output_tokens: 0 });
@@ -173,7 +173,7 @@ describe("a client that leaves where the provider is paid for all of it", () => 
       { model: "demo-paced", messages: [{ role: "user", content }], stream },
       { headers: { "x-request-id": requestId }, signal: leaving.signal },
     );
-    if (content.includes("first")) leaveOnceAsked(requestId, leaving);
+    if (content.includes("first")) leaveOnceAsked(tenant, { requestId, leaving });
     const left = call.then(async (answer) => {
       if (Symbol.asyncIterator in answer) for await (const _ of answer) leaving.abort();
     });

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
+import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 
 let tenant: GatewayTenant;
@@ -9,6 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => tenant.close());
 
+const sum = z.object({ sum: z.number(), parts: z.array(z.number()) });
 const newId = () => `it-${randomUUID()}`;
 const chat = (content: OpenAI.ChatCompletionUserMessageParam["content"], model = "demo-chat") => ({
   model,
@@ -64,6 +67,29 @@ describe("the stock client", () => {
     });
     expect(await runner.finalContent()).toContain("sunny in Rome");
     expect(cities).toEqual(["Rome"]);
+    const messages = [...runner.messages, { role: "user" as const, content: "and again" }];
+    const next = await tenant.client.chat.completions.create({ model: "demo-chat", messages });
+    expect(next.choices[0]?.message.content).toContain("and again");
+  });
+
+  test("reads a stream to its end, of chat and of responses", async () => {
+    const completion = await tenant.client.chat.completions.stream(chat("hello there")).finalChatCompletion();
+    expect(completion.choices[0]?.message.content).toContain("hello there");
+    const response = await tenant.client.responses.stream({ model: "demo-chat", input: "hello there" }).finalResponse();
+    expect(response.output_text).toContain("hello there");
+  });
+
+  test("parses structured output, of chat and of responses", async () => {
+    const response_format = zodResponseFormat(sum, "sum");
+    const { choices } = await tenant.client.chat.completions.parse({ ...chat("add"), response_format });
+    expect(choices[0]?.message.parsed).toEqual({ sum: expect.any(Number), parts: expect.any(Array) });
+    const format = zodTextFormat(sum, "sum");
+    const { output_parsed } = await tenant.client.responses.parse({
+      model: "demo-chat",
+      input: "add",
+      text: { format },
+    });
+    expect(output_parsed).toEqual(choices[0]?.message.parsed);
   });
 
   test("follows a stream by its helper's events, and ends it", async () => {

@@ -191,3 +191,23 @@ test.for(["text/plain", "application/octet-stream", "application/x-ndjson", ""])
     expect(run).toMatchObject({ usage_source: "provider", cost_usd: "0.000280000000" });
   },
 );
+
+test("the provider gets the run's id as x-request-id, and nothing of the client's", async () => {
+  const requestId = `of-the-client-${randomUUID()}`;
+  const told: object[] = [];
+  const noting =
+    (script: Script): Script =>
+    (response, call) => {
+      told.push(call.request.headers);
+      script(response, call);
+    };
+  first.script = noting(answerError(500));
+  second.script = noting(answerWell);
+  const client = gateway.clientOf(tenant.key, { "x-request-id": requestId });
+  const messages = [{ role: "user" as const, content: "hello" }];
+  const answer = await client.chat.completions.create({ model, messages });
+  const { platform } = answer as unknown as { platform: { run_id: string } };
+  expect(answer._request_id).toBe(requestId);
+  expect(told).toMatchObject([{ "x-request-id": platform.run_id }, { "x-request-id": platform.run_id }]);
+  expect(JSON.stringify([told, first.bodies, second.bodies])).not.toContain(requestId);
+});

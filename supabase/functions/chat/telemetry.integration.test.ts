@@ -64,7 +64,7 @@ test("what is traced and logged is what happened, and no secret, prompt, answer 
   );
   await completions.create(chat(planted, { model: "demo-error-500" }), fresh()).catch(() => {});
   await completions.create(chat(planted, { model: `no-${planted}` }), fresh()).catch(() => {});
-  await completions.create(chat(planted, { [planted]: 1 }), fresh()).catch(() => {});
+  await completions.create(chat(planted, { [planted]: 1, n: planted }), fresh()).catch(() => {});
   await gateway
     .clientOf(`ttr_ai_${planted}`)
     .chat.completions.create(chat(planted))

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
 import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { providerCalls } from "../../tests/ai-gateway-truth.ts";
 
 type Step = { type: string; name: string; status: string };
 type Platform = {
@@ -54,12 +54,6 @@ async function stream(requestId: string, request: OpenAI.ChatCompletionCreatePar
 /** Reads a stream to its end; any other answer is there already. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
-}
-
-/** Calls that the provider has seen of a request. */
-async function callsOf(requestId: string): Promise<number> {
-  const response = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
-  return ((await response.json()) as { calls: unknown[] }).calls.length;
 }
 
 /** The run counts what all the provider's calls used together. */
@@ -229,7 +223,7 @@ describe("a further step", () => {
     await tenant.accountOf(requestId);
     const again = await ask();
     expect([again.status, again.headers.get("x-should-retry")]).toEqual([409, "false"]);
-    expect(await callsOf(requestId)).toBe(2);
+    expect(await providerCalls(tenant, requestId)).toBe(2);
   });
 
   test.for([false, true])(
@@ -240,7 +234,7 @@ describe("a further step", () => {
       const ask = body('[[first=1000]] call calculator with {"expression":"6*7"}', { stream: streamed });
       const call = tenant.client.chat.completions.create(ask, { ...named(requestId), signal: leaving.signal });
       const ended = call.then(drained).catch(() => {});
-      await expect.poll(() => callsOf(requestId), { timeout: 10_000, interval: 50 }).toBe(2);
+      await expect.poll(() => providerCalls(tenant, requestId), { timeout: 10_000, interval: 50 }).toBe(2);
       leaving.abort();
       await ended;
       const { run, truth, steps } = await tenant.accountOf(requestId);

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
 import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { providerCalls } from "../../tests/ai-gateway-truth.ts";
 
 type Step = { type: string; name: string; status: string };
 type Platform = { steps: (Step & { step: number; latency_ms: number })[]; billed_credits: number };
@@ -42,11 +42,6 @@ async function stream(requestId: string, request: Body) {
 /** Reads a stream to its end; any other answer is there already. */
 async function drained(answer: object): Promise<void> {
   if (Symbol.asyncIterator in answer) for await (const _ of answer as AsyncIterable<unknown>);
-}
-
-async function callsOf(requestId: string): Promise<number> {
-  const response = await fetch(`${readStack().provider}/truth?request_id=${requestId}`);
-  return ((await response.json()) as { calls: unknown[] }).calls.length;
 }
 
 /** The run counts what all the provider's calls used together. */
@@ -154,7 +149,7 @@ describe.for([
     const asked = body(`[[first=1000]] ${multiply}`, { stream: ask === stream });
     const call = tenant.client.responses.create(asked, { ...named(requestId), signal: leaving.signal });
     const ended = call.then(drained).catch(() => {});
-    await expect.poll(() => callsOf(requestId), { timeout: 10_000, interval: 50 }).toBe(2);
+    await expect.poll(() => providerCalls(tenant, requestId), { timeout: 10_000, interval: 50 }).toBe(2);
     leaving.abort();
     await ended;
     const { run, truth, steps } = await tenant.accountOf(requestId);

@@ -30,6 +30,6 @@ function reportUsage(gateway: Gateway): Handler {
 
 function readWindow(request: Request): z.output<typeof utcWindow> {
   const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams));
-  if (!parsed.success) throw refuseBody(parsed.error, new Set());
+  if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data;
 }

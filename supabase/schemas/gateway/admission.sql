@@ -175,6 +175,7 @@ declare
   earlier ai.idempotency_keys;
   run_id uuid;
   key_name text;
+  is_strict boolean := false;
 begin
   if priced.refusal is not null then
     return priced.refusal;
@@ -238,12 +239,12 @@ begin
   end if;
 
   if caller.key_id is not null then
-    select k.name into key_name from ai.keys k where k.id = caller.key_id;
+    select k.name, k.is_strict into key_name, is_strict from ai.keys k where k.id = caller.key_id;
   end if;
   -- As text: building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s}',
+    '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
     run_id,
     to_json(now()),
     caller.workspace_id,
@@ -256,10 +257,12 @@ begin
     offer.maximum_cost_usd,
     maximum_credits,
     coalesce(offer.reserved_tokens::text, 'null'),
+    coalesce(offer.output_limit::text, 'null'),
     (exempt or caller.cost_visible)::text,
     caller.capture::text,
     ai.call_limits(caller, key_window, held.workspace_window),
-    coalesce(to_json(key_name), 'null')
+    coalesce(to_json(key_name), 'null'),
+    is_strict::text
   );
 end
 $$;

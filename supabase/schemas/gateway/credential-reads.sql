@@ -32,12 +32,13 @@ declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
+  shows_prices boolean := caller.cost_visible or caller.app_id is not null;
   listed jsonb;
 begin
   if refusal is not null then
     return refusal;
   end if;
-  select coalesce(jsonb_agg(ai.model_listing(m, p.routes) order by ai.model_order(m)), '[]') into listed
+  select coalesce(jsonb_agg(ai.model_listing(m, case when shows_prices then p.routes end) order by ai.model_order(m)), '[]') into listed
   from ai.usable_models(
     caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
   ) m
@@ -70,20 +71,55 @@ as $$
       'kind', model.kind,
       'context_window', model.context_window,
       'output_limit', model.output_limit,
-      -- Of the first route, which is the one usually charged; numbers with all their digits.
-      'prices', (
+      'prices', coalesce(ai.listed_prices(routes -> 0 -> 'prices'), '[]')
+    ) || jsonb_strip_nulls(jsonb_build_object(
+      'voices', model.voices,
+      'default', nullif(model.is_default, false),
+      'routes', (
         select jsonb_agg(
-          jsonb_build_object('min_input_tokens', tier -> 'min_input_tokens') || (
-            select jsonb_object_agg(p.key || '_usd_per_million', trim_scale(p.value::numeric))
-            from jsonb_each_text(tier - 'min_input_tokens') p
+          jsonb_build_object(
+            'provider', route -> 'provider',
+            'model', route -> 'model',
+            'prices', ai.listed_prices(route -> 'prices'),
+            'tier_multipliers', route -> 'tier_multipliers'
           )
+          order by place
         )
-        from jsonb_array_elements(routes -> 0 -> 'prices') tier
+        from jsonb_array_elements(routes) with ordinality as r (route, place)
       )
-    ) || jsonb_strip_nulls(jsonb_build_object('voices', model.voices, 'default', nullif(model.is_default, false)))
+    ))
   )
 $$;
-comment on function ai.model_listing(ai.models, jsonb) is 'A model as OpenAI lists it, and what it is and costs here.';
+comment on function ai.model_listing(ai.models, jsonb) is
+  'Returns a model as OpenAI lists it, with its limits, its prices at the first route, and its routes with their prices. '
+  'Without routes, prices are left out.';
+
+create or replace function ai.listed_prices(tiers jsonb) returns jsonb
+  language sql
+  immutable
+  security invoker
+as $$
+  select jsonb_agg(
+    (
+      select jsonb_object_agg(
+        case
+          when p.key in ('min_input_tokens', 'service_tier') then p.key
+          when p.key = 'request_fee' then 'request_fee_usd'
+          else p.key || '_usd_per_million'
+        end,
+        case when jsonb_typeof(p.value) = 'string' and p.key <> 'service_tier'
+          then to_jsonb(trim_scale((p.value #>> '{}')::numeric))
+          else p.value
+        end
+      )
+      from jsonb_each(tier) as p
+    )
+    order by place
+  )
+  from jsonb_array_elements(tiers) with ordinality as t (tier, place)
+$$;
+comment on function ai.listed_prices(jsonb) is
+  'Returns the prices of a route as the list of models has them: numbers with all their digits, and their unit in the name.';
 
 create or replace function ai.model_order(model ai.models) returns text[]
   language sql

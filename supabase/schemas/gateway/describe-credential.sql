@@ -32,7 +32,8 @@ begin
         'createdAt', ai.utc_text(k.created_at),
         'replaced', k.replaced_by is not null,
         'allowedModels', k.allowed_models,
-        'allowedAddresses', k.allowed_addresses
+        'allowedAddresses', k.allowed_addresses,
+        'strict', k.is_strict
       )
       from ai.keys k where k.id = caller.key_id
     ),

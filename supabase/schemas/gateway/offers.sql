@@ -8,7 +8,7 @@ as $$
 declare
   model ai.models;
   offer ai.route_offer;
-  most ai.token_use := ai.maximum_use(request);
+  most ai.token_use;
   token_limit bigint := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
 begin
   if request.model is null then
@@ -27,9 +27,12 @@ begin
     offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
     return offer;
   end if;
-  if model.kind = 'speech' then
-    most.output := least(most.output, model.output_limit);
+  if model.kind = 'chat' and request.output_limit > model.output_limit and not coalesce(request.output_limit_assumed, false) then
+    offer.refusal := ai.refusal('invalid_request', jsonb_build_object('model_output_limit', model.output_limit));
+    return offer;
   end if;
+  request.output_limit := least(request.output_limit, model.output_limit);
+  most := ai.maximum_use(request);
 
   offer.model_id := model.id;
   offer.voice := coalesce(request.voice, model.voices[1]);
@@ -38,6 +41,7 @@ begin
     else ai.priced_routes(model.id, request.providers)
   end;
   offer.context_window := model.context_window;
+  offer.output_limit := case model.kind when 'chat' then request.output_limit end;
   if token_limit is not null then
     offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
   end if;
@@ -55,7 +59,8 @@ begin
 end
 $$;
 comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
-  'Returns the model of a call with its routes, prices and maximum cost for a caller; or, in refusal, why there is none. '
+  'Returns the model of a call with its routes, prices, output limit and maximum cost for a caller; or, in refusal, why there '
+  'is none. '
   'Calls of a batch for one model read its routes once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])

@@ -66,7 +66,7 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   insert into ai.keys (
     id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict
   )
   select
     id, id, workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'), issue_key.lookup,
@@ -75,7 +75,8 @@ begin
       then array(select jsonb_array_elements_text(key -> 'allowedModels')) end,
     case when jsonb_typeof(key -> 'allowedAddresses') = 'array'
       then array(select address::cidr from jsonb_array_elements_text(key -> 'allowedAddresses') as address) end,
-    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz
+    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
+    coalesce((key ->> 'strict')::boolean, false)
   from (select gen_random_uuid() as id) as made_id
   returning * into made;
   if key ->> 'monthlyBudgetUsd' is not null then
@@ -125,7 +126,7 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   insert into ai.keys (
     lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict
   )
   values (
     old.lineage_id, workspace,
@@ -133,7 +134,7 @@ begin
     case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
     old.name, old.environment, rotate_key.lookup,
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
-    old.requests_per_minute, old.tokens_per_minute, old.expires_at
+    old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict
   )
   returning * into made;
   update ai.keys k
@@ -225,6 +226,7 @@ as $$
     end,
     'allowedModels', to_jsonb((key).allowed_models),
     'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
     'requestsPerMinute', (key).requests_per_minute,
     'tokensPerMinute', (key).tokens_per_minute,
     'externalApp', (

@@ -1,4 +1,4 @@
-import type { Choice, Completion } from "./completion.ts";
+import { type Choice, type Completion, calledBy } from "./completion.ts";
 import { completionUsage, countTokens, type Usage } from "./usage.ts";
 
 /** One event of a stream, and what has been used once it is written. */
@@ -39,13 +39,15 @@ function deltas({ text, reasoning, toolCall, finish }: Choice): Delta[] {
     });
     return [{ delta: start, tokens: 0 }, ...words, { delta: {}, finish, tokens: countTokens(text) }];
   }
-  const { function: called, ...call } = toolCall;
-  const tokens = countTokens(JSON.stringify(called));
-  const slices = called.arguments.match(new RegExp(`[^]{1,${argumentSlice}}`, "g")) ?? [];
-  const opening = { index: 0, ...call, function: { name: called.name, arguments: "" } };
+  const { type } = toolCall;
+  const { name, arguments: args, input = "" } = calledBy(toolCall);
+  const member = type === "function" ? "arguments" : "input";
+  const tokens = countTokens(JSON.stringify(calledBy(toolCall)));
+  const slices = (args ?? input).match(new RegExp(`[^]{1,${argumentSlice}}`, "g")) ?? [];
+  const opening = { index: 0, ...toolCall, [type]: { name, [member]: "" } };
   return [
-    { delta: { ...start, tool_calls: [opening] }, tokens: countTokens(called.name) },
-    ...slices.map((slice) => ({ delta: { tool_calls: [{ index: 0, function: { arguments: slice } }] }, tokens })),
+    { delta: { ...start, tool_calls: [opening] }, tokens: countTokens(name) },
+    ...slices.map((slice) => ({ delta: { tool_calls: [{ index: 0, [type]: { [member]: slice } }] }, tokens })),
     { delta: {}, finish, tokens },
   ];
 }

@@ -7,10 +7,15 @@ const message = z.looseObject({
   // OpenAI answers an empty list with 400 `empty_array`: https://github.com/openai/openai-node/pull/1341
   tool_calls: z.array(z.unknown()).min(1).nullish(),
 });
-const functionTool = z.looseObject({
-  type: z.literal("function"),
-  function: z.looseObject({ name: z.string(), parameters: z.unknown().optional() }),
-});
+const namespace = z.string().optional();
+const tool = z.discriminatedUnion("type", [
+  z.looseObject({
+    type: z.literal("function"),
+    function: z.looseObject({ name: z.string(), parameters: z.unknown().optional() }),
+    namespace,
+  }),
+  z.looseObject({ type: z.literal("custom"), custom: z.looseObject({ name: z.string() }), namespace }),
+]);
 
 /** The body of `POST /v1/chat/completions`, as far as the demo's answer depends on it. */
 export const chatRequest = z.looseObject({
@@ -22,9 +27,15 @@ export const chatRequest = z.looseObject({
   max_tokens: z.number().int().min(1).nullish(),
   max_completion_tokens: z.number().int().min(1).nullish(),
   stop: z.union([z.string(), z.array(z.string())]).nullish(),
-  tools: z.array(functionTool).nullish(),
+  tools: z.array(tool).nullish(),
   tool_choice: z
-    .union([z.string(), z.looseObject({ function: z.looseObject({ name: z.string() }).optional() })])
+    .union([
+      z.string(),
+      z.looseObject({
+        function: z.looseObject({ name: z.string() }).optional(),
+        custom: z.looseObject({ name: z.string() }).optional(),
+      }),
+    ])
     .nullish(),
   response_format: z
     .looseObject({ type: z.string(), json_schema: z.looseObject({ schema: z.unknown().optional() }).optional() })
@@ -32,6 +43,7 @@ export const chatRequest = z.looseObject({
 });
 
 export type ChatRequest = z.infer<typeof chatRequest>;
+export type ChatTool = z.infer<typeof tool>;
 export type ChatMessage = ChatRequest["messages"][number];
 
 /** A message's text; parts that hold none count as empty. */

@@ -1,15 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Behaviour } from "./behaviours.ts";
-import { type ChatRequest, lastPrompt, textOf } from "./chat-request.ts";
+import { type ChatRequest, type ChatTool, lastPrompt, textOf } from "./chat-request.ts";
 import { sampleOf } from "./schema-sample.ts";
 import { countTokens, inputTokens, type Usage } from "./usage.ts";
 
-export type ToolCall = {
-  id: string;
-  type: "function";
-  function: { name: string; arguments: string };
-  extra_content?: unknown;
-};
+export type ToolCall = { id: string; namespace?: string; extra_content?: unknown } & (
+  | { type: "function"; function: { name: string; arguments: string } }
+  | { type: "custom"; custom: { name: string; input: string } }
+);
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 export type Choice = { text: string; reasoning?: string; toolCall?: ToolCall; finish: FinishReason };
 /** All that an answer to a chat will say: streamed or not, it is the same. */
@@ -43,9 +41,14 @@ export function complete(request: ChatRequest, behaviour: Behaviour): Completion
 function outputTokens(choices: readonly Choice[]): number {
   return choices.reduce(
     (sum, { text, toolCall }) =>
-      sum + countTokens(text) + (toolCall ? countTokens(JSON.stringify(toolCall.function)) : 0),
+      sum + countTokens(text) + (toolCall ? countTokens(JSON.stringify(calledBy(toolCall))) : 0),
     0,
   );
+}
+
+/** What a tool call calls, and with what. */
+export function calledBy(call: ToolCall): { name: string; arguments?: string; input?: string } {
+  return call.type === "function" ? call.function : call.custom;
 }
 
 function choose(request: ChatRequest, behaviour: Behaviour, index: number): Choice {
@@ -81,26 +84,35 @@ function answerText(request: ChatRequest, behaviour: Behaviour, index: number): 
 
 /**
  * Whether the answer is a tool call: where one is required or named by `tool_choice`, where the prompt says
- * `call <name>` (with `{"…"}` for its arguments, where they matter), or where the model is made for it; not straight
+ * `call <name>` (with `{"…"}` for a function's arguments, or the rest of the prompt for a custom tool's input), or where the model is made for it; not straight
  * after a tool's result, unless the prompt wants more calls than there were.
  */
 function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): ToolCall | undefined {
   const { tools, tool_choice: choice, messages } = request;
   if (!tools || tools.length === 0 || (choice === "none" && !behaviour.stubborn)) return undefined;
   const prompt = lastPrompt(request);
-  const named = typeof choice === "object" ? choice?.function?.name : undefined;
-  const asked = tools.find(({ function: { name } }) => prompt.includes(`call ${name}`));
+  const named = typeof choice === "object" ? (choice?.function ?? choice?.custom)?.name : undefined;
+  const asked = tools.find((candidate) => new RegExp(`call ${nameOf(candidate)}(?![\\w-])`).test(prompt));
   const results = messages.filter(({ role }) => role === "tool").length;
   const isAnswered = messages.at(-1)?.role === "tool" && results >= (behaviour.calls ?? 1) && !behaviour.stubborn;
   const eager = choice === "required" || behaviour.callsTools ? tools[0] : undefined;
-  const tool =
-    tools.find((candidate) => candidate.function.name === named) ?? (isAnswered ? undefined : (asked ?? eager));
+  const tool = tools.find((candidate) => nameOf(candidate) === named) ?? (isAnswered ? undefined : (asked ?? eager));
   if (!tool) return undefined;
-  const { name, parameters } = tool.function;
-  const given = prompt.match(new RegExp(`call ${name} with (\\{[^}]*\\})`))?.[1];
   const id = `call_demo_${fingerprint({ request, index })}`;
+  const placed = tool.namespace === undefined ? { id } : { id, namespace: tool.namespace };
+  const name = nameOf(tool);
+  if (tool.type === "custom") {
+    const input = prompt.match(new RegExp(`call ${name} with ([^]*)`))?.[1] ?? "demo";
+    return { ...placed, type: "custom", custom: { name, input } };
+  }
+  const { parameters } = tool.function;
+  const given = prompt.match(new RegExp(`call ${name} with (\\{[^}]*\\})`))?.[1];
   const sample = () => JSON.stringify(sampleOf(parameters ?? { type: "object" }));
-  return { id, type: "function", function: { name, arguments: given ?? sample() } };
+  return { ...placed, type: "function", function: { name, arguments: given ?? sample() } };
+}
+
+function nameOf(tool: ChatTool): string {
+  return tool.type === "function" ? tool.function.name : tool.custom.name;
 }
 
 function beforeStop(text: string, stop: ChatRequest["stop"]): string {

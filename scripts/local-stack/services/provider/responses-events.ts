@@ -1,5 +1,5 @@
 import type { Behaviour } from "./behaviours.ts";
-import type { Choice, Completion } from "./completion.ts";
+import { type Choice, type Completion, calledBy } from "./completion.ts";
 import { type StreamPiece, sseEvent } from "./event-stream.ts";
 import { countTokens, noUsage, responseUsage, type Usage } from "./usage.ts";
 
@@ -59,15 +59,17 @@ function itemEvents(completion: Completion, choice: Choice, before: Usage) {
   });
   const done = { type: "response.output_item.done", data: { output_index: 0, item }, usage: whole };
   if (choice.toolCall) {
-    const text = choice.toolCall.function.arguments;
+    const { arguments: args, input = "" } = calledBy(choice.toolCall);
+    const [name, member] =
+      args === undefined
+        ? ["response.custom_tool_call_input", "input"]
+        : ["response.function_call_arguments", "arguments"];
+    const text = args ?? input;
+    const named = args === undefined ? {} : { name: item.name };
     return [
-      added({ arguments: "" }),
-      { type: "response.function_call_arguments.delta", data: { ...at, delta: text }, usage: whole },
-      {
-        type: "response.function_call_arguments.done",
-        data: { ...at, name: item.name, arguments: text },
-        usage: whole,
-      },
+      added({ [member]: "" }),
+      { type: `${name}.delta`, data: { ...at, delta: text }, usage: whole },
+      { type: `${name}.done`, data: { ...at, ...named, [member]: text }, usage: whole },
       done,
     ];
   }
@@ -94,8 +96,11 @@ function itemEvents(completion: Completion, choice: Choice, before: Usage) {
 
 function outputItem({ id }: Completion, { text, toolCall }: Choice): Item {
   if (toolCall) {
-    const { name, arguments: args } = toolCall.function;
-    return { id: `fc_${id}`, type: "function_call", status: "completed", call_id: toolCall.id, name, arguments: args };
+    const { id: call_id, namespace } = toolCall;
+    const call = { status: "completed", call_id, ...(namespace && { namespace }), ...calledBy(toolCall) };
+    return toolCall.type === "custom"
+      ? { id: `ctc_${id}`, type: "custom_tool_call", ...call }
+      : { id: `fc_${id}`, type: "function_call", ...call };
   }
   const content = [{ type: "output_text", text, annotations: [], logprobs: [] }];
   return { id: `msg_${id}`, type: "message", status: "completed", role: "assistant", content };

@@ -70,6 +70,19 @@ describe("a call that has to wait for a limit", () => {
   });
 });
 
+describe("a call above the model's output limit", () => {
+  test.for(["max_completion_tokens", "max_tokens", "max_output_tokens"])(
+    "names the limit and says to lower %s",
+    (output) => {
+      const refused = { refused: "invalid_request", model_output_limit: 4_096 };
+      const error = refusalError(refused, { input: "messages", output });
+      expect([error.status, error.code, error.options.param]).toEqual([400, "invalid_request", output]);
+      expect(error.message).toBe(`The model's output limit is 4,096 tokens. Lower ${output}.`);
+      expect(error.options.details).toBeUndefined();
+    },
+  );
+});
+
 describe("the headers of a refusal", () => {
   const limits = { minute: "2026-11-26T07:31:00+00:00", counts: [1, 1, null, null, null, null, 5_000, 200] };
   const headersOf = (code: string) =>

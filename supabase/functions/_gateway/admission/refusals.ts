@@ -12,6 +12,7 @@ const refusal = z.looseObject({
   token_limit: z
     .object({ scope: z.enum(["key", "workspace"]), limit: z.number(), input: z.number(), counted: z.number() })
     .optional(),
+  model_output_limit: z.number().optional(),
 });
 
 /** What to do about a parameter that the model refuses, where the code's own message would leave that open. */
@@ -39,8 +40,11 @@ export function isRefusal(value: unknown): boolean {
  * @param sizeFields what a call that is too large for a limit should change
  */
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
-  const { refused: code, param, limits, at, token_limit, ...details } = refusal.parse(value);
+  const { refused: code, param, limits, at, token_limit, model_output_limit, ...details } = refusal.parse(value);
   if (token_limit) return new GatewayError("invalid_request", aboveTokenLimit(token_limit, sizeFields));
+  if (model_output_limit !== undefined) {
+    return new GatewayError("invalid_request", aboveOutputLimit(model_output_limit, sizeFields));
+  }
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
   const message = code === "rate_limit_exceeded" ? reachedLimit(rate, sizeFields) : advice.get(`${code} ${param}`);
@@ -64,6 +68,12 @@ function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: S
   if (!tokens) return undefined;
   const lower = fields?.output ? ` or lower ${fields.output}` : "";
   return `The ${tokens.scope}'s limit of ${grouped(tokens.limit)} tokens per minute has ${grouped(tokens.remaining)} left, too few for this call. ${wait}${lower}.`;
+}
+
+function aboveOutputLimit(limit: number, fields?: SizeFields): { param?: string; message: string } {
+  const param = fields?.output;
+  const message = `The model's output limit is ${grouped(limit)} tokens. Lower ${param ?? "the output limit"}.`;
+  return { param, message };
 }
 
 type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;

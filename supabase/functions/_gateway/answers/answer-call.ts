@@ -59,7 +59,7 @@ function askProvider<Request extends Asked, Accepted>(
           workspaceId: open.run.workspace_id,
           voice: open.run.voice ?? undefined,
         }),
-      requestId: call.requestId,
+      requestId: open.run.run_id,
       name: model,
       clientLeft: request.signal,
       limits: gateway.limits,

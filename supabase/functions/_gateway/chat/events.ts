@@ -10,7 +10,7 @@ const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
 const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
 /** The texts of a chunk, or of a whole completion, that are output. */
-export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments)"\s*:\s*"/g;
+export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
 /**
  * Reads a stream of chat completion chunks on its way through. Usage reaches the client once, in the last event: clients

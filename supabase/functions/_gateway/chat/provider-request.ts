@@ -1,3 +1,4 @@
+import { stringifyWithSource } from "../http/source-json.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { AssistantTurn, Hint, ProviderKind } from "../providers/kinds/kind.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
@@ -11,11 +12,12 @@ type Members = Record<string, unknown>;
  * counts on.
  */
 export function chatProviderRequest(
-  { request, outputLimit }: Pick<Chat, "request" | "outputLimit">,
+  { request, others = {}, outputLimit }: Pick<Chat, "request" | "others" | "outputLimit">,
   { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
 ): ProviderRequest {
   const { stream, stream_options, max_tokens, max_completion_tokens, prompt_cache_key, ...fields } = request;
   const body: Members = {
+    ...pick(others, kind.passes ?? []),
     ...fields,
     messages: fields.messages.map((message) => messageFor(kind, message as Members)),
     model: route.model,
@@ -33,7 +35,7 @@ export function chatProviderRequest(
     const asked: Members = { ...stream_options, include_usage: true };
     if (kind.streamOptions.length > 0) body.stream_options = pick(asked, kind.streamOptions);
   }
-  return { endpoint: "chat", body: JSON.stringify(body) };
+  return { endpoint: "chat", body: stringifyWithSource(body) };
 }
 
 /** A service tier with its own price changes the bill, so it is not a hint. */
@@ -55,7 +57,7 @@ function assistantMessage(message: Members, turn: AssistantTurn): Members {
   if (!Array.isArray(kept.tool_calls) || kept.tool_calls.length === 0) return kept;
   if (required !== undefined) kept[required] ??= "";
   const tool_calls = kept.tool_calls.map((call) => ({
-    ...pick(call, ["id", "type", "function", ...toolCall]),
+    ...pick(call, ["id", "type", "function", "custom", ...toolCall]),
     id: shortId(call.id, turn),
   }));
   return { ...kept, tool_calls };

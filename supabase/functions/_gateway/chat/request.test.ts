@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { parseJson } from "../http/body.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
-import { chatSchema } from "./schema.ts";
+import { chatSchema, refusedMembers } from "./schema.ts";
 
 const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
@@ -196,6 +197,112 @@ describe("what clients and providers add to messages reaches the provider unchan
   });
 });
 
+test("numbers, names and order of a tool's schema reach the provider as they came", () => {
+  const schema =
+    '{"type":"object","properties":{"2":{"maximum":9223372036854775807,"minimum":1e400},"1":{"default":1.0},"__proto__":{"const":null}}}';
+  const body = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":${schema}}}}`;
+  const json = new Request("http://f/", { method: "POST", headers: { "content-type": "application/json" } });
+  const chat = readChat(parseJson(json, new TextEncoder().encode(body)), body.length);
+  for (const kind of [kinds.openai, kinds.mistral, kinds["openai-compatible"]]) {
+    const provider = { baseUrl: "https://provider.test/v1", kind, allowPrivate: false, drains: false };
+    const { body: sentBody } = chatProviderRequest(chat, { route, provider, workspaceId });
+    expect(sentBody).toContain(`"parameters":${schema}}`);
+    expect(sentBody).toContain(`"schema":${schema}}`);
+  }
+});
+
+describe("members that are not ours", () => {
+  const others = { top_k: 4, prompt_cache_retention: "24h", __proto__: { x: 1 }, moderation: { model: "m" } };
+
+  test("pass to a provider whose kind lists them, and to no other", () => {
+    const chat = readChat({ ...hello, ...others }, 100);
+    expect(sent(chat, kinds.openai)).toMatchObject({ prompt_cache_retention: "24h" });
+    expect(sent(chat, kinds.openai)).not.toHaveProperty("top_k");
+    expect(sent(chat, kinds.vllm)).toMatchObject({ top_k: 4 });
+    expect(sent(chat, kinds.vllm)).not.toHaveProperty("moderation");
+    expect(sent(chat)).toEqual(sent(readChat(hello, 100)));
+    expect(Object.keys(chat.others ?? {})).toEqual(["top_k", "prompt_cache_retention", "moderation"]);
+  });
+
+  test.for([
+    [{ audio: { voice: "alloy", format: "wav" } }],
+    [{ prediction: { type: "content", content: "x" } }],
+    [{ prompt_cache_options: { mode: "implicit" } }],
+    [{ web_search_options: {} }],
+    [{ temprature: 1 }],
+    [JSON.parse('{"__proto__":{"n":9}}')],
+  ] as const)("%j is left out by name", ([fields]) => {
+    const body = Object.assign(Object.create(null), hello);
+    for (const [name, value] of Object.entries(fields)) Object.defineProperty(body, name, { value, enumerable: true });
+    const chat = readChat(body, 100);
+    expect(Object.keys(chat.others ?? {})).toEqual(Object.keys(fields));
+    expect(sent(chat, kinds.openai)).toEqual(sent(readChat(hello, 100), kinds.openai));
+  });
+
+  test.for(Object.entries(kinds))(
+    "%s passes no member that chats have themselves or that is refused",
+    ([, { passes = [] }]) => {
+      expect(passes.filter((name) => name in chatSchema.shape || name in refusedMembers)).toEqual([]);
+    },
+  );
+});
+
+describe("tools that a provider would run", () => {
+  const add = { type: "function", function: { name: "add" } };
+  test.for(["web_search", "web_search_preview", "mcp", "code_interpreter", "file_search", "image_generation"])(
+    "%s is left out by name, and other tools stay",
+    (type) => {
+      const chat = readChat({ ...hello, tools: [{ type, x: 1 }, add], tool_choice: "required" }, 100);
+      expect(chat.ignored).toEqual([type]);
+      expect(sent(chat)).toMatchObject({ tools: [add], tool_choice: "required" });
+    },
+  );
+
+  test("leave nothing about tools behind", () => {
+    // A client runs its own tool_search in responses only.
+    const tools = [{ type: "web_search" }, { type: "tool_search", execution: "client" }];
+    const chat = readChat({ ...hello, tools, tool_choice: "auto", parallel_tool_calls: false }, 100);
+    expect(chat.ignored).toEqual(["web_search", "tool_search"]);
+    expect(sent(chat)).toEqual(sent(readChat(hello, 100)));
+  });
+});
+
+describe("custom tools", () => {
+  const format = { type: "grammar", grammar: { syntax: "lark", definition: "start: /x/" } };
+  const tools = [{ type: "custom", custom: { name: "run", description: "d", format } }];
+  const call = { id: "c1", type: "custom", custom: { name: "run", input: "ls\n" } };
+
+  test.for([
+    { type: "custom", custom: { name: "run" } },
+    {
+      type: "allowed_tools",
+      allowed_tools: { mode: "required", tools: [{ type: "custom", custom: { name: "run" } }] },
+    },
+  ])("reach the provider with their calls and the choice %j", (tool_choice) => {
+    const messages = [
+      ...hello.messages,
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c1", content: "file" },
+    ];
+    for (const kind of [kinds.openai, kinds["openai-compatible"]]) {
+      expect(sent(readChat({ ...hello, messages, tools, tool_choice }, 100), kind)).toMatchObject({
+        messages,
+        tools,
+        tool_choice,
+      });
+    }
+  });
+});
+
+test("a file in the request reaches the provider, and counts as its bytes", () => {
+  const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
+  const messages = [{ role: "user", content: [{ type: "file", file: { filename: "a.pdf", file_data } }] }];
+  const chat = readChat({ ...hello, messages }, 5_000);
+  expect(sent(chat).messages).toEqual(messages);
+  expect(chat.inputBytes).toBe(5_000);
+  expect(chat.inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
+});
+
 describe("null counts as absent", () => {
   test("in a history that openai-python dumps with model_dump()", () => {
     const dumped = {
@@ -297,32 +404,28 @@ describe("what is not offered", () => {
     [{ service_tier: "Priority tier" }, "service_tier"],
     [{ modalities: ["text", "audio"] }, "modalities"],
     [{ modalities: ["image"] }, "modalities.0"],
-    [{ audio: { voice: "alloy", format: "wav" } }, "audio"],
-    [{ prediction: { type: "content", content: "x" } }, "prediction"],
+    [{ modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } }, "modalities"],
     [{ conversation: "c" }, "conversation"],
     [{ functions: [{ name: "f" }] }, "functions"],
     [{ function_call: "auto" }, "function_call"],
-    [{ tools: [{ type: "file_search" }] }, "tools.0.type"],
-    [{ tools: [{ type: "code_interpreter" }] }, "tools.0.type"],
-    [{ tools: [{ type: "custom", custom: { name: "c" } }] }, "tools.0.type"],
+    [{ tools: [{ type: "toaster" }] }, "tools.0.type"],
+    [{ tools: [{ type: "mcp" }], tool_choice: { type: "mcp", server_label: "s" } }, "tool_choice.type"],
+    [{ tools: [{ type: "mcp" }], tool_choice: "required" }, "tool_choice"],
+    [
+      {
+        tools: [{ type: "mcp" }],
+        tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [{ type: "mcp" }] } },
+      },
+      "tool_choice",
+    ],
     [{ previous_response_id: "r" }, "previous_response_id"],
     [{ background: true }, "background"],
-    [{ web_search_options: {} }, "web_search_options"],
-    [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
-    [{ tools: [{ type: "mcp" }] }, "tools.0.type"],
     [
       { messages: [{ role: "user", content: [{ type: "file", file: { file_id: "f" } }] }] },
-      "messages.0.content.0.type",
+      "messages.0.content.0.file.file_id",
     ],
   ] as const)("%j", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
-  });
-
-  test("an unknown field is named", () => {
-    expect(refusal({ ...hello, temprature: 1 })).toEqual({ code: "invalid_request", param: "temprature" });
-    expect(refusal(JSON.parse('{"model":"m","messages":[],"__proto__":{}}'))).toMatchObject({
-      code: "invalid_request",
-    });
   });
 
   test("audio that a provider keeps can't be referenced", () => {

@@ -1,13 +1,15 @@
 import { GatewayError } from "../http/errors.ts";
-import { parseBody } from "../http/parse-body.ts";
+import { parseOpenBody } from "../http/parse-body.ts";
+import { stringifyWithSource } from "../http/source-json.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
+import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { estimateInput } from "../usage/estimate.ts";
 import { audioSeconds, imageTokens } from "../usage/media.ts";
-import { type ChatRequest, chatSchema, unsupportedFields } from "./schema.ts";
+import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
 /** What a chat asks for, and what it may cost at most. */
 export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
@@ -26,7 +28,8 @@ type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
-  const request = parseBody(chatSchema, value, unsupportedFields);
+  const { request: asked, others } = parseOpenBody(chatSchema, value, refusedMembers);
+  const { request, ignored } = leaveOutHostedTools(asked, allowedTools(asked));
   if (request.max_tokens !== undefined && request.max_completion_tokens !== undefined) {
     throw new GatewayError("invalid_request", {
       param: "max_tokens",
@@ -47,6 +50,8 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     : tools?.filter((tool) => typeof tool === "object");
   return {
     request: functions ? { ...fields, tools: functions } : fields,
+    others,
+    ignored,
     serverTools,
     model: request.model,
     stream: request.stream === true,
@@ -60,11 +65,15 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
     inputEstimate: estimateInput({
       ...input,
-      texts: [...input.texts, functions ? JSON.stringify(functions) : "", format ? JSON.stringify(format) : ""],
+      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
     }),
     keepsSchema,
     inputBytes: bodyBytes - input.mediaBytes + (serverTools ? JSON.stringify(functions).length : 0),
   };
+}
+
+function allowedTools({ tool_choice: choice }: ChatRequest) {
+  return typeof choice === "object" && choice.type === "allowed_tools" ? choice.allowed_tools.tools : undefined;
 }
 
 /** What the messages hold, by kind; `mediaBytes` of the body are no text. */
@@ -85,7 +94,8 @@ function readInput({ messages }: ChatRequest) {
       } else if (part.type === "input_audio") {
         seconds += audioSeconds(part.input_audio);
         mediaBytes += part.input_audio.data.length;
-      } else texts.push(part.type === "refusal" ? part.refusal : part.text);
+      } else
+        texts.push(part.type === "file" ? part.file.file_data : part.type === "refusal" ? part.refusal : part.text);
     }
   }
   return { texts, messages: messages.length, images, imageTokens: imageTokensInAll, audioSeconds: seconds, mediaBytes };

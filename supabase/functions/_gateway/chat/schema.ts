@@ -1,13 +1,16 @@
 import { z } from "zod";
-import { nullIsAbsent } from "../http/parse-body.ts";
+import { nullIsAbsent, type Refused } from "../http/parse-body.ts";
 import {
   endUser,
+  fileData,
   functionName,
   imageDetail,
   imageUrl,
+  jsonObject,
   jsonSchema,
   metadata,
   modelName,
+  namedTool,
   outputLimit,
   probability,
   reasoningEffort,
@@ -15,6 +18,7 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
+import { hostedTool } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
@@ -31,8 +35,9 @@ const audioPart = z.looseObject({
 });
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
 const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
+const filePart = z.looseObject({ type: z.literal("file"), file: nullIsAbsent(fileData) });
 const userPart = nullIsAbsent(
-  z.discriminatedUnion("type", [textPart, imagePart, audioPart]).superRefine(refuseOtherMedia),
+  z.discriminatedUnion("type", [textPart, imagePart, audioPart, filePart]).superRefine(refuseOtherMedia),
 );
 const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]).superRefine(refuseOtherMedia));
 
@@ -44,11 +49,18 @@ function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
     .optional();
 }
 
-const toolCall = z.looseObject({
-  id: z.string(),
-  type: z.literal("function"),
-  function: nullIsAbsent(z.looseObject({ name: z.string(), arguments: z.string() })),
-});
+const toolCall = z.discriminatedUnion("type", [
+  z.looseObject({
+    id: z.string(),
+    type: z.literal("function"),
+    function: nullIsAbsent(z.looseObject({ name: z.string(), arguments: z.string() })),
+  }),
+  z.looseObject({
+    id: z.string(),
+    type: z.literal("custom"),
+    custom: nullIsAbsent(z.looseObject({ name: z.string(), input: z.string() })),
+  }),
+]);
 const name = z.string().optional();
 const message = z.discriminatedUnion("role", [
   z.looseObject({ role: z.literal("system"), content: texts, name }),
@@ -71,18 +83,25 @@ const functionTool = z.looseObject({
     z.looseObject({
       name: functionName,
       description: z.string().optional(),
-      parameters: z.record(z.string(), z.unknown()).optional(),
+      parameters: jsonObject.optional(),
       strict: z.boolean().optional(),
     }),
   ),
 });
+const customTool = z.looseObject({
+  type: z.literal("custom"),
+  custom: nullIsAbsent(
+    z.looseObject({ name: functionName, description: z.string().optional(), format: jsonObject.optional() }),
+  ),
+});
+const chosenName = nullIsAbsent(z.strictObject({ name: functionName }));
 const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.strictObject({ type: z.literal("json_object") }),
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: nullIsAbsent(
-      z.strictObject({
+      z.looseObject({
         name: functionName,
         description: z.string().optional(),
         schema: jsonSchema,
@@ -93,8 +112,8 @@ const responseFormat = z.discriminatedUnion("type", [
 ]);
 const penalty = z.number().min(-2).max(2);
 
-/** The fields of OpenAI's chat completions that are offered. Any other top-level field is refused. */
-export const chatSchema = z.strictObject({
+/** The fields of OpenAI's chat completions that are offered. Others pass if the provider's kind lists them. */
+export const chatSchema = z.object({
   model: modelName,
   messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),
   stream: z.boolean().optional(),
@@ -117,7 +136,9 @@ export const chatSchema = z.strictObject({
   verbosity: verbosity.optional(),
   // A text names a server tool.
   tools: z
-    .array(z.union([nullIsAbsent(functionTool), serverToolName]))
+    .array(
+      z.union([nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, hostedTool])), serverToolName]),
+    )
     .min(1)
     .max(128)
     .optional(),
@@ -126,10 +147,14 @@ export const chatSchema = z.strictObject({
     .union([
       z.enum(["none", "auto", "required"]),
       nullIsAbsent(
-        z.strictObject({
-          type: z.literal("function"),
-          function: nullIsAbsent(z.strictObject({ name: functionName })),
-        }),
+        z.discriminatedUnion("type", [
+          z.strictObject({ type: z.literal("function"), function: chosenName }),
+          z.strictObject({ type: z.literal("custom"), custom: chosenName }),
+          z.strictObject({
+            type: z.literal("allowed_tools"),
+            allowed_tools: z.strictObject({ mode: z.enum(["auto", "required"]), tools: z.array(namedTool).min(1) }),
+          }),
+        ]),
       ),
     ])
     .optional(),
@@ -149,20 +174,14 @@ export const chatSchema = z.strictObject({
 
 export type ChatRequest = z.infer<typeof chatSchema>;
 
-/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
-export const unsupportedFields: ReadonlySet<string> = new Set([
-  "audio",
-  "background",
-  "conversation",
-  "function_call",
-  "functions",
-  "moderation",
-  "modalities",
-  "prediction",
-  "previous_response_id",
-  "prompt_cache_options",
-  "prompt_cache_retention",
-  "service_tier",
-  "store",
-  "web_search_options",
-]);
+/** Members that would cost money without a price, or refer to something that is stored. */
+export const refusedMembers: Refused = {
+  background: "Leave it out: an answer is streamed or whole.",
+  conversation: "Nothing is stored: send the conversation in messages.",
+  function_call: "Send tool_choice.",
+  functions: "Send tools.",
+  modalities: 'Answers are text: leave it out, or send ["text"].',
+  previous_response_id: "Nothing is stored: send the conversation in messages.",
+  service_tier: "Leave it out, or name one with a price.",
+  store: "Nothing is stored: leave it out, or send store: false.",
+};

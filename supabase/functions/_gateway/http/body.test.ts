@@ -153,6 +153,25 @@ describe("parsing", () => {
     expect(parseJson(typed, new TextEncoder().encode("{}"))).toEqual({});
   });
 
+  test.for(["gzip", "deflate", "br", "zstd", "identity, gzip", "x"])(
+    "refuses a body in the coding %s with 415",
+    (coding) => {
+      const coded = post("{}", { "content-type": "application/json", "content-encoding": coding });
+      expect(() => parseJson(coded, new TextEncoder().encode("{}"))).toThrow(
+        expect.objectContaining({
+          code: "invalid_request",
+          status: 415,
+          message: expect.stringContaining("Content-Encoding"),
+        }),
+      );
+    },
+  );
+
+  test.for(["identity", "Identity", ""])("takes a body in the coding %j", (coding) => {
+    const plain = post("{}", { "content-type": "application/json", "content-encoding": coding });
+    expect(parseJson(plain, new TextEncoder().encode("{}"))).toEqual({});
+  });
+
   test.for(["", "{", "nope", '{"a":1,}', '"\u0000"', "NaN"])("%j is no JSON", (text) => {
     expect(() => parse(text)).toThrow(expect.objectContaining({ code: "invalid_json" }));
   });

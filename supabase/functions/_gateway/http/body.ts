@@ -1,5 +1,6 @@
 import { startTimeLimit } from "../time-limit.ts";
 import { GatewayError } from "./errors.ts";
+import { parseWithSource } from "./source-json.ts";
 
 /** Bodies may be this large, in bytes. */
 export const bodyLimits = {
@@ -183,17 +184,23 @@ function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBu
 /**
  * Parses a JSON body that the rest of the way can carry: UTF-8, of bounded depth and so many values, without NUL characters and lone
  * surrogates, which neither Postgres nor every provider takes.
- * @param options.parse in place of `JSON.parse`, whose errors it throws
+ * @param options.parse throws the errors of `JSON.parse`; by default, values keep their source
  * @throws GatewayError 415, `invalid_json` or `invalid_request`
  */
 export function parseJson(
   request: Request,
   body: Uint8Array,
-  { parse = JSON.parse }: { parse?: (text: string) => unknown } = {},
+  { parse = parseWithSource }: { parse?: (text: string) => unknown } = {},
 ): unknown {
   const type = request.headers.get("content-type")?.split(";", 1)[0]?.trim().toLowerCase();
   if (type !== "application/json") {
     throw new GatewayError("invalid_request", { status: 415, message: "The content type must be application/json." });
+  }
+  const coding = request.headers.get("content-encoding")?.trim().toLowerCase() || "identity";
+  if (coding !== "identity") {
+    const message = "Compressed bodies are not supported. Send the body without Content-Encoding.";
+    // RFC 9110, 12.5.3: names what would have been accepted.
+    throw new GatewayError("invalid_request", { status: 415, message, headers: { "accept-encoding": "identity" } });
   }
   checkStructure(body);
   let value: unknown;

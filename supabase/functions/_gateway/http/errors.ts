@@ -25,7 +25,11 @@ const catalogue = {
     "invalid_request_error",
     "The model has no such endpoint. GET /v1/models lists the endpoints of each model.",
   ],
-  not_found: [404, "invalid_request_error", "There is nothing at this address."],
+  not_found: [
+    404,
+    "invalid_request_error",
+    "The gateway has no such endpoint. GET /v1/models lists the endpoints of each model.",
+  ],
   request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
   idempotency_key_used: [409, "invalid_request_error", "A request with this idempotency key has already finished."],
   invoice_conflict: [409, "invalid_request_error", "This invoice is kept already, in another state."],
@@ -47,8 +51,8 @@ type ErrorOptions = {
   message?: string;
   /** The field, header or parameter that is at fault. */
   param?: string;
-  /** Where HTTP has a more exact status for the code: 405, 408, 415. */
-  status?: 405 | 408 | 415;
+  /** Where HTTP has a more exact status for the code. */
+  status?: 405 | 408 | 415 | 426;
   headers?: Record<string, string>;
   /** Further members of the error object. */
   details?: Record<string, unknown>;

@@ -59,6 +59,14 @@ describe("the order of checks", () => {
     expect(error).toMatchObject({ code: "not_found", type: "invalid_request_error", param: null });
   });
 
+  test("a trailing slash means nothing", async () => {
+    expect((await post({ path: "/chat/completions/" })).error.code).toBe("invalid_api_key");
+    expect((await post({ path: "/chat/completions//" })).error.code).toBe("invalid_api_key");
+    expect((await models(new Request("http://f/models/"))).status).toBe(401);
+    expect((await post({ path: "/chat/" })).error.code).toBe("not_found");
+    expect((await post({ path: "/chat//completions" })).error.code).toBe("not_found");
+  });
+
   test("405 names what is allowed", async () => {
     for (const method of ["GET", "HEAD", "PUT", "DELETE"]) {
       const response = await chat(new Request("http://f/chat/completions", { method }));
@@ -66,6 +74,18 @@ describe("the order of checks", () => {
     }
     const response = await models(new Request("http://f/models", { method: "POST" }));
     expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+  });
+
+  // codex-rs/core/src/client.rs of github.com/openai/codex falls back to HTTP at 426.
+  test("a WebSocket is 426", async () => {
+    const headers = { connection: "Upgrade", upgrade: "WebSocket" };
+    const response = await chat(new Request("http://f/chat/completions", { headers }));
+    expect(response.status).toBe(426);
+    expect((await response.json()).error).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining("HTTP"),
+    });
+    expect((await chat(new Request("http://f/chat/other", { headers }))).status).toBe(404);
   });
 
   test("OPTIONS is 204 and says nothing to other origins", async () => {

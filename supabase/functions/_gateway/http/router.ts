@@ -35,7 +35,7 @@ export function createRouter(
     response.headers.set("cache-control", "private, no-store");
     telemetry.request?.({
       method: methods.has(request.method) ? request.method : "other",
-      route: nameOf(routes.find(({ path }) => path.test(new URL(request.url).pathname))),
+      route: nameOf(routes.find(({ path }) => path.test(pathOf(request)))),
       requestId,
       status: response.status,
       code,
@@ -46,6 +46,11 @@ export function createRouter(
 }
 
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
+
+/** The path of a call. Slashes at its end mean nothing, as some clients append one. */
+function pathOf({ url }: Request): string {
+  return new URL(url).pathname.replace(/(?<!\/)\/+$/, "");
+}
 
 /** A route's pattern as people write it. */
 function nameOf(route: Route | undefined): string | undefined {
@@ -61,21 +66,29 @@ function answerError(error: unknown, requestId: string, report: (error: unknown,
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {
-  const { pathname } = new URL(request.url);
+  const pathname = pathOf(request);
   const matching = routes.filter(({ path }) => path.test(pathname));
   if (matching.length === 0) throw new GatewayError("not_found");
   const method = request.method === "HEAD" ? "GET" : request.method;
   const route = matching.find((each) => each.method === method);
-  if (!route) return refuseMethod(matching, request.method);
+  if (!route) return refuseMethod(matching, request);
   const response = await route.handle({ request, requestId, path: pathname, params: paramsOf(route.path, pathname) });
   return request.method === "HEAD" ? new Response(null, response) : response;
 }
 
-/** @throws GatewayError 405 for any method but OPTIONS */
-function refuseMethod(matching: readonly Route[], method: string): Response {
+/** @throws GatewayError 405 for any method but OPTIONS, 426 for a WebSocket */
+function refuseMethod(matching: readonly Route[], request: Request): Response {
   const allowed = matching.flatMap((each) => (each.method === "GET" ? ["GET", "HEAD"] : [each.method]));
   const headers = { allow: [...allowed, "OPTIONS"].join(", ") };
-  if (method === "OPTIONS") return new Response(null, { status: 204, headers });
+  if (request.method === "OPTIONS") return new Response(null, { status: 204, headers });
+  if (request.headers.get("upgrade")?.toLowerCase() === "websocket") {
+    // Codex CLI tries a WebSocket first. At 426 it goes on with HTTP, after any other status it tries for seconds.
+    throw new GatewayError("invalid_request", {
+      status: 426,
+      message: "There are no WebSockets here: use HTTP.",
+      headers,
+    });
+  }
   throw new GatewayError("invalid_request", { status: 405, message: "This method is not allowed here.", headers });
 }
 

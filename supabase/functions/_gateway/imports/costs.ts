@@ -5,19 +5,17 @@ import { refuseBody } from "../http/parse-body.ts";
 import type { CostReceipt } from "./receipts.ts";
 import { orRefusal } from "./stored-record.ts";
 
-const nothingUnsupported: ReadonlySet<string> = new Set();
-
 /** Reads one reported cost. @throws GatewayError naming the field */
 export function readCost(value: unknown): ProviderCost {
   const parsed = providerCost.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error, nothingUnsupported);
+  if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data;
 }
 
 /** Reads a batch: each record, or what is wrong with it. @throws GatewayError where it is no batch */
 export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
   const parsed = providerCostBatch.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error, nothingUnsupported);
+  if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data.records.map((record) => {
     try {
       return readCost(record);

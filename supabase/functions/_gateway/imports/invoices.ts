@@ -7,7 +7,7 @@ import { orRefusal } from "./stored-record.ts";
 /** Reads a reviewed invoice. @throws GatewayError naming the field */
 export function readInvoice(value: unknown): ProviderInvoice {
   const parsed = providerInvoice.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error, new Set());
+  if (!parsed.success) throw refuseBody(parsed.error);
   return parsed.data;
 }
 

@@ -26,7 +26,7 @@ export type ProviderCall = {
   endpoint: Endpoint;
   stream: boolean;
   requestFor: (route: RunRoute, provider: Provider) => ProviderRequest;
-  /** Told the provider as `x-request-id`: a label. */
+  /** Our own id of the run, told the provider as `x-request-id`. */
   requestId: string;
   /** What the steps call it. */
   name: string;

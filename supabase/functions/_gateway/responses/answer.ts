@@ -13,7 +13,7 @@ export const response = z.looseObject({
 });
 
 /** The texts of a whole response that are output. */
-const wholeTexts = /"(?:text|refusal|arguments)"\s*:\s*"/g;
+const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 
 /** How responses are read, whole or streamed. */
 export const responsesFormat: AnswerFormat<Responses> = {

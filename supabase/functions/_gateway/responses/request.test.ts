@@ -146,26 +146,27 @@ describe("what is not offered", () => {
     [{ background: true }, "background"],
     [{ previous_response_id: "r" }, "previous_response_id"],
     [{ conversation: "c" }, "conversation"],
-    [{ prompt: { id: "p" } }, "prompt"],
     [{ service_tier: "Priority tier" }, "service_tier"],
-    [{ max_tool_calls: 3 }, "max_tool_calls"],
     [{ modalities: ["audio"] }, "modalities"],
-    [{ tools: [{ type: "image_generation" }] }, "tools.0.type"],
-    [{ tools: [{ type: "computer_use_preview" }] }, "tools.0.type"],
-    [{ include: ["web_search_call.results"] }, "include.0"],
-    [{ tools: [{ type: "web_search" }] }, "tools.0.type"],
-    [{ tools: [{ type: "file_search", vector_store_ids: ["v"] }] }, "tools.0.type"],
-    [{ tools: [{ type: "code_interpreter", container: "c" }] }, "tools.0.type"],
-    [{ tools: [{ type: "mcp", server_label: "s" }] }, "tools.0.type"],
-    [{ input: [{ type: "item_reference", id: "i" }] }, "input.0.type"],
-    [user({ type: "input_file", file_id: "f" }), "input.0.content.0.type"],
+    [{ tools: [{ type: "toaster" }] }, "tools.0.type"],
+    [
+      { tools: [{ type: "namespace", name: "n", tools: [{ type: "mcp", server_label: "s" }] }] },
+      "tools.0.tools.0.type",
+    ],
+    [{ tools: [{ type: "web_search" }], tool_choice: { type: "web_search" } }, "tool_choice.type"],
+    [{ tools: [{ type: "web_search" }], tool_choice: "required" }, "tool_choice"],
+    [{ input: [{ type: "item_reference", id: "i" }] }, "input.0.id"],
+    [{ input: [{ id: "i" }] }, "input.0.id"],
+    [{ input: [{ type: "web_search_call", id: "w", status: "completed" }] }, "input.0.type"],
+    [user({ type: "input_file", file_id: "f" }), "input.0.content.0.file_id"],
     [user({ type: "input_image", image_url: "https://example.com/a.png", file_id: "f" }), "input.0.content.0.file_id"],
   ] as const)("%j", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
   test.for([
-    [{ temprature: 1 }, "temprature"],
+    [user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "input.0.content.0.file_url"],
+    [{ reasoning: { mode: "pro" } }, "reasoning.mode"],
     [{ input: [] }, "input"],
     [{ input: "" }, "input"],
     [{ input: [{ role: "tool", content: "x" }] }, "input.0.role"],
@@ -173,6 +174,165 @@ describe("what is not offered", () => {
     [{ top_logprobs: 21 }, "top_logprobs"],
   ] as const)("%j is invalid", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
+  });
+});
+
+describe("what today's clients send", () => {
+  const sent = (fields: object, kind = kinds.openai) => {
+    const { body } = responsesProviderRequest(readResponses({ ...hello, ...fields }, 100), {
+      ...to,
+      provider: { ...to.provider, kind },
+    });
+    return JSON.parse(body);
+  };
+  const shell = { type: "function", name: "exec_command", parameters: {}, strict: false };
+  const patch = { type: "custom", name: "apply_patch", format: { type: "grammar", syntax: "lark", definition: "x" } };
+
+  // As Codex CLI sends them: codex-rs/tools/src/tool_spec.rs and codex-rs/protocol/src/models.rs of github.com/openai/codex.
+  test("custom tools, namespaces and their items reach the provider, and web search is left out by name", () => {
+    const agents = { type: "namespace", name: "agents", description: "d", tools: [shell, patch] };
+    const input = [
+      { type: "message", role: "user", content: [{ type: "input_text", text: "edit" }] },
+      { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "e" },
+      {
+        type: "custom_tool_call",
+        id: "ctc_1",
+        status: "completed",
+        call_id: "c",
+        name: "apply_patch",
+        input: "*** Begin",
+      },
+      { type: "custom_tool_call_output", call_id: "c", output: "Success" },
+      { type: "custom_tool_call_output", call_id: "d", output: [{ type: "input_text", text: "Success" }] },
+      { type: "function_call", call_id: "f", name: "spawn", namespace: "agents", arguments: "{}" },
+      { type: "function_call_output", call_id: "f", output: "o" },
+      { type: "function_call_output", name: "spawn", namespace: "agents", output: "o" },
+    ];
+    const fields = {
+      input,
+      tools: [shell, patch, agents, { type: "web_search", external_web_access: false }],
+      tool_choice: "auto",
+      parallel_tool_calls: true,
+      include: ["reasoning.encrypted_content"],
+      reasoning: { effort: "medium", summary: "auto", context: "all_turns" },
+      text: { verbosity: "low" },
+      store: false,
+      client_metadata: { installation: "i" },
+    };
+    const { tools, client_metadata, ...unchanged } = fields;
+    expect(sent(fields)).toMatchObject({ ...unchanged, tools: [shell, patch, agents] });
+    expect(sent(fields)).not.toHaveProperty("client_metadata");
+    const asked = readResponses({ ...hello, ...fields }, 100);
+    expect([asked.ignored, Object.keys(asked.others ?? {})]).toEqual([["web_search"], ["client_metadata"]]);
+  });
+
+  // Models of "responses lite": codex-rs/tools/src/tool_spec.rs, create_tools_json_for_responses_lite.
+  test("tools in an item reach the provider, and hosted ones among them are left out by name", () => {
+    const functions = { type: "namespace", name: "functions", description: "", tools: [patch, shell] };
+    const tools = (list: object[]) => ({ type: "additional_tools", id: "at_1", role: "developer", tools: list });
+    const hi = { type: "message", role: "user", content: "hi" };
+    const input = [tools([functions, { type: "web_search" }]), tools([{ type: "tool_search" }]), hi];
+    const fields = { input, tool_choice: "auto", parallel_tool_calls: false };
+    expect(sent(fields)).toMatchObject({ ...fields, input: [tools([functions]), hi] });
+    const asked = readResponses({ ...hello, ...fields, tools: [{ type: "web_search" }] }, 9_000);
+    expect(asked.ignored).toEqual(["web_search", "web_search", "tool_search"]);
+    expect(asked.request).toMatchObject({ tool_choice: "auto" });
+    expect(asked.inputEstimate.input_tokens).toBeGreaterThan(40);
+  });
+
+  // CompactionTrigger and ResponseCompactionItemParam of openai-node, resources/responses/responses.ts. Codex sends
+  // these items where openai_base_url is set.
+  test("compactions and settings among the items reach the provider", () => {
+    const input = [
+      { type: "compaction", id: "cmp_1", encrypted_content: "c2VjcmV0" },
+      { type: "configuration_update", reasoning: { effort: "low" } },
+      { type: "message", role: "user", content: "hi" },
+      { type: "compaction_trigger" },
+    ];
+    expect(sent({ input }).input).toEqual(input);
+  });
+
+  // ToolSearchTool and ResponseToolSearchOutputItemParam of openai-node, resources/responses/responses.ts. Codex finds
+  // the tools of MCP servers this way: codex-rs/core/src/tools/handlers/tool_search.rs of github.com/openai/codex.
+  test("a client's search for tools and what it found reach the provider", () => {
+    const search = { type: "tool_search", execution: "client", description: "Finds tools", parameters: {} };
+    const found = { type: "namespace", name: "mcp__math", tools: [{ ...shell, defer_loading: true }] };
+    const call = {
+      type: "tool_search_call",
+      call_id: "c1",
+      execution: "client",
+      arguments: { query: "add", limit: 8 },
+    };
+    const output = (tools: object[]) => ({
+      type: "tool_search_output",
+      call_id: "c1",
+      status: "completed",
+      execution: "client",
+      tools,
+    });
+    expect(sent({ tools: [search] })).toMatchObject({ tools: [search] });
+    expect(sent({ tools: [search], input: [call, output([found])] }).input).toEqual([call, output([found])]);
+    expect(sent({ tools: [search], input: [call, output([{ type: "mcp" }])] }).input).toEqual([call, output([])]);
+    const estimate = (input: object[]) => readResponses({ ...hello, input }, 9_000).inputEstimate.input_tokens;
+    expect(estimate([call, output([found])])).toBeGreaterThan(estimate([call, output([])]) + 20);
+  });
+
+  test("a provider's search for tools is left out by name", () => {
+    for (const execution of [undefined, null, "server"]) {
+      const asked = readResponses({ ...hello, tools: [shell, { type: "tool_search", execution }] }, 100);
+      expect([asked.ignored, asked.request.tools]).toEqual([["tool_search"], [shell]]);
+    }
+  });
+
+  test.for([
+    { type: "custom", name: "apply_patch" },
+    { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "exec_command" }] },
+  ])("the choice %j reaches the provider", (tool_choice) => {
+    expect(sent({ tools: [shell, patch], tool_choice }).tool_choice).toEqual(tool_choice);
+  });
+
+  test.for([
+    [{ prompt: { id: "p" } }],
+    [{ max_tool_calls: 3 }],
+    [{ context_management: [{ type: "compaction" }] }],
+    [{ moderation: { model: "m" } }],
+    [{ temprature: 1 }],
+  ])("%j is left out by name", ([fields]) => {
+    expect(Object.keys(readResponses({ ...hello, ...fields }, 100).others ?? {})).toEqual(Object.keys(fields ?? {}));
+    expect(sent(fields ?? {})).toEqual(sent({}));
+  });
+
+  test("prompt_cache_retention reaches a provider whose kind lists it", () => {
+    expect(sent({ prompt_cache_retention: "24h" }).prompt_cache_retention).toBe("24h");
+    expect(sent({ prompt_cache_retention: "24h" }, kinds.groq)).not.toHaveProperty("prompt_cache_retention");
+  });
+
+  test("what only hosted tools could include is left out by name", () => {
+    const include = ["web_search_call.results", "reasoning.encrypted_content"];
+    expect(readResponses({ ...hello, include }, 100).ignored).toEqual(["web_search_call.results"]);
+    expect(sent({ include }).include).toEqual(["reasoning.encrypted_content"]);
+  });
+
+  test("files and images in a tool's result reach the provider, and files count as their bytes", () => {
+    const file_data = `data:application/pdf;base64,${"A".repeat(4_000)}`;
+    const output = [
+      { type: "input_file", filename: "a.pdf", file_data },
+      { type: "input_image", image_url: "https://example.com/a.png" },
+    ];
+    const input = [{ type: "function_call_output", call_id: "c", output }];
+    expect(sent({ input }).input).toEqual(input);
+    const { inputBytes, images, inputEstimate } = readResponses({ ...hello, input }, 5_000);
+    expect([inputBytes, images]).toEqual([5_000, 1]);
+    expect(inputEstimate.input_tokens).toBeGreaterThanOrEqual(1_000);
+  });
+
+  test("a reference to an item of the same input is left out, and another one is refused with the cure", () => {
+    const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
+    const result = { type: "function_call_output", call_id: "c", output: "o" };
+    const input = [call, { type: "item_reference", id: "fc_1" }, { id: "fc_1" }, result];
+    expect(sent({ input }).input).toEqual([call, result]);
+    expect(() => readResponses({ ...hello, input: input.slice(1) }, 100)).toThrow(/store: false/);
+    expect(() => readResponses({ ...hello, previous_response_id: "r" }, 100)).toThrow(/store: false/);
   });
 });
 

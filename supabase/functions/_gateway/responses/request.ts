@@ -1,15 +1,17 @@
 import { GatewayError } from "../http/errors.ts";
-import { parseBody } from "../http/parse-body.ts";
+import { parseOpenBody, unsupported } from "../http/parse-body.ts";
+import { stringifyWithSource } from "../http/source-json.ts";
 import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
+import { leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { estimateInput } from "../usage/estimate.ts";
 import { imageTokens } from "../usage/media.ts";
-import { type ResponsesRequest, responsesSchema, unsupportedFields } from "./schema.ts";
+import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
 /** What a response is asked for, and what it may cost at most. */
 export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
@@ -20,6 +22,8 @@ type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "m
   tools?: readonly object[];
 };
 
+type Item = Exclude<ResponsesRequest["input"], string>[number];
+
 const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
 
 /**
@@ -27,7 +31,11 @@ const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] 
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
-  const request = parseBody(responsesSchema, value, unsupportedFields);
+  const { request: asked, others } = parseOpenBody(responsesSchema, value, refusedMembers);
+  const { input: items, hasTools, ignored: ignoredInItems } = leaveOutOfItems(leaveOutReferences(asked.input));
+  const { request, ignored } = leaveOutHostedTools({ ...asked, input: items }, allowedTools(asked), {
+    hasOthers: hasTools,
+  });
   const [limitName, other] = limitNames.filter((name) => request[name] !== undefined);
   if (other !== undefined) {
     throw new GatewayError("invalid_request", {
@@ -38,14 +46,20 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   const format = request.text?.format;
   const keepsSchema = format?.type === "json_schema" ? prepareAnswerCheck(format, "text.format.schema") : undefined;
   const serverTools = readServerTools(request);
-  const { platform, max_steps, tools, ...fields } = request;
+  const { platform, max_steps, tools, include, ...fields } = request;
   const functions = serverTools
     ? // Their own arguments may be left out, which strict ones may not.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(request);
   return {
-    request: functions ? { ...fields, tools: functions } : fields,
+    request: {
+      ...fields,
+      ...(functions ? { tools: functions } : {}),
+      ...(include ? { include: include.filter(isIncluded) } : {}),
+    },
+    others,
+    ignored: [...ignored, ...ignoredInItems, ...(include ?? []).filter((each) => !isIncluded(each))],
     serverTools,
     model: request.model,
     stream: request.stream === true,
@@ -58,11 +72,48 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     audio: false,
     inputEstimate: estimateInput({
       ...input,
-      texts: [...input.texts, functions ? JSON.stringify(functions) : "", format ? JSON.stringify(format) : ""],
+      texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
     }),
     inputBytes: bodyBytes - input.imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
     keepsSchema,
   };
+}
+
+const isIncluded = (each: string) => includable.has(each);
+
+function allowedTools({ tool_choice: choice }: ResponsesRequest) {
+  return typeof choice === "object" && choice.type === "allowed_tools" ? choice.tools : undefined;
+}
+
+/**
+ * Leaves out references to items that the input has itself.
+ * @throws GatewayError `unsupported_parameter` for others, which the gateway would have to have stored
+ */
+function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest["input"] {
+  if (typeof input === "string" || input.every(({ type }) => type !== "item_reference")) return input;
+  const ids = new Set(input.flatMap((item) => (item.type === "item_reference" ? [] : item.id)));
+  const unknown = input.findIndex((item) => item.type === "item_reference" && !ids.has(item.id));
+  if (unknown >= 0) {
+    const cure = "Nothing is stored: send the item itself. Clients do with store: false.";
+    throw unsupported(`input.${unknown}.id`, cure);
+  }
+  return input.filter(({ type }) => type !== "item_reference");
+}
+
+/** Leaves hosted tools out of the items that bring tools. */
+function leaveOutOfItems(input: ResponsesRequest["input"]) {
+  if (typeof input === "string") return { input, hasTools: false, ignored: [] };
+  const ignoredInAll: string[] = [];
+  let hasTools = false;
+  const items = input.flatMap((item): Item[] => {
+    if (item.type !== "additional_tools" && item.type !== "tool_search_output") return [item];
+    const { left, ignored } = withoutHosted(item.tools);
+    ignoredInAll.push(...ignored);
+    hasTools ||= left.length > 0;
+    // A call needs its output, even an empty one.
+    return left.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools: left }] : [];
+  });
+  return { input: items, hasTools, ignored: ignoredInAll };
 }
 
 /** What the input holds, by kind; `imageBytes` of the body are no text. */
@@ -73,10 +124,15 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
   let [images, imageBytes, imageTokensInAll] = [0, 0, 0];
   for (const item of input) {
     if (item.type === "function_call") texts.push(item.name, item.arguments);
+    if (item.type === "additional_tools" || item.type === "tool_search_output") {
+      texts.push(stringifyWithSource(item.tools));
+    }
+    if (item.type === "tool_search_call") texts.push(stringifyWithSource(item.arguments));
+    if (item.type === "custom_tool_call") texts.push(item.name, item.input);
     if (item.type === "reasoning") for (const { text } of item.content ?? item.summary) texts.push(text);
-    const parts = item.type === "message" ? item.content : item.type === "function_call_output" ? item.output : [];
-    for (const part of typeof parts === "string" ? [{ type: "input_text", text: parts } as const] : parts) {
-      if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
+    for (const part of partsOf(item)) {
+      if (part.type === "input_file") texts.push(part.file_data);
+      else if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
       else {
         images += 1;
         imageTokensInAll += imageTokens(part.image_url, part.detail);
@@ -87,13 +143,21 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
   return { texts, messages: input.length, images, imageBytes, imageTokens: imageTokensInAll };
 }
 
+function partsOf(item: Item) {
+  const isOutput = item.type === "function_call_output" || item.type === "custom_tool_call_output";
+  const content = isOutput ? item.output : item.type === "message" ? item.content : [];
+  return typeof content === "string" ? [{ type: "input_text", text: content } as const] : content;
+}
+
 /** What a provider is asked: the client's fields, with the limits that the reservation counts on; never to be stored. */
 export function responsesProviderRequest(
-  { request, outputLimit, stream }: Responses,
+  { request, others = {}, outputLimit, stream }: Responses,
   { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
 ): ProviderRequest {
   const { max_tokens, max_completion_tokens, prompt_cache_key, stream: _, stream_options, ...fields } = request;
-  const body = JSON.stringify({
+  const passed = kind.passes?.flatMap((name) => (others[name] === undefined ? [] : [[name, others[name]]])) ?? [];
+  const body = stringifyWithSource({
+    ...Object.fromEntries(passed),
     ...fields,
     model: route.model,
     max_output_tokens: outputLimit,

@@ -1,13 +1,17 @@
 import { z } from "zod";
-import { nullIsAbsent } from "../http/parse-body.ts";
+import { nullIsAbsent, type Refused } from "../http/parse-body.ts";
+import { isObject } from "../structured/canonical.ts";
 import {
   endUser,
+  fileData,
   functionName,
   imageDetail,
   imageUrl,
+  jsonObject,
   jsonSchema,
   metadata,
   modelName,
+  namedTool,
   outputLimit,
   probability,
   reasoningEffort,
@@ -15,6 +19,7 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
+import { hostedOrClientTool } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
@@ -29,10 +34,45 @@ const part = z.discriminatedUnion("type", [
     image_url: imageUrl,
     detail: imageDetail.optional(),
   }),
+  z.looseObject({ type: z.literal("input_file"), ...fileData.shape }),
   z.looseObject({ type: z.literal("output_text"), text: z.string() }),
   z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
 ]);
 const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia))).min(1)]);
+const maxTools = 128;
+const functionTool = z.looseObject({
+  type: z.literal("function"),
+  name: functionName,
+  description: z.string().optional(),
+  parameters: jsonObject.optional(),
+  strict: z.boolean().optional(),
+});
+const customTool = z.looseObject({
+  type: z.literal("custom"),
+  name: functionName,
+  description: z.string().optional(),
+  format: jsonObject.optional(),
+});
+const namespaceTool = z.looseObject({
+  type: z.literal("namespace"),
+  name: functionName,
+  description: z.string().optional(),
+  tools: z
+    .array(nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool])))
+    .min(1)
+    .max(maxTools),
+});
+const tool = nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, hostedOrClientTool]));
+
+const reasoning = nullIsAbsent(
+  z.looseObject({
+    effort: reasoningEffort.optional(),
+    // `pro` makes several answers, of which the reservation counts one.
+    mode: z.literal("standard").optional(),
+    summary: z.enum(["auto", "concise", "detailed"]).optional(),
+    generate_summary: z.enum(["auto", "concise", "detailed"]).optional(),
+  }),
+);
 const summary = z.looseObject({ type: z.literal("summary_text"), text: z.string() });
 const reasoningText = z.looseObject({ type: z.literal("reasoning_text"), text: z.string() });
 
@@ -51,7 +91,20 @@ const item = z.discriminatedUnion("type", [
     arguments: z.string(),
     ...itemState,
   }),
-  z.looseObject({ type: z.literal("function_call_output"), call_id: z.string(), output: content, ...itemState }),
+  z.looseObject({
+    type: z.literal("function_call_output"),
+    call_id: z.string().optional(),
+    output: content,
+    ...itemState,
+  }),
+  z.looseObject({
+    type: z.literal("custom_tool_call"),
+    call_id: z.string(),
+    name: z.string(),
+    input: z.string(),
+    ...itemState,
+  }),
+  z.looseObject({ type: z.literal("custom_tool_call_output"), call_id: z.string(), output: content, ...itemState }),
   // Nothing is stored, so clients send the model's reasoning back, encrypted.
   z.looseObject({
     type: z.literal("reasoning"),
@@ -60,27 +113,50 @@ const item = z.discriminatedUnion("type", [
     encrypted_content: z.string().optional(),
     ...itemState,
   }),
+  // Codex sends its tools as an item (codex-rs/protocol/src/models.rs of github.com/openai/codex).
+  z.looseObject({
+    type: z.literal("additional_tools"),
+    role: z.literal("developer"),
+    tools: z.array(tool).min(1).max(maxTools),
+    id: itemState.id,
+  }),
+  // A client's search for tools that it did not send at first, and what it found.
+  z.looseObject({
+    type: z.literal("tool_search_call"),
+    call_id: z.string().optional(),
+    arguments: jsonObject,
+    ...itemState,
+  }),
+  z.looseObject({
+    type: z.literal("tool_search_output"),
+    call_id: z.string().optional(),
+    tools: z.array(tool).max(maxTools),
+    ...itemState,
+  }),
+  // Asks for a compaction in place of an answer. A compaction is what a provider made of earlier items.
+  z.looseObject({ type: z.literal("compaction_trigger"), id: itemState.id }),
+  z.looseObject({ type: z.literal("compaction"), encrypted_content: z.string(), id: itemState.id }),
+  z.strictObject({
+    type: z.literal("configuration_update"),
+    id: itemState.id,
+    reasoning: reasoning.optional(),
+    text: z.looseObject({ verbosity: verbosity.optional() }).optional(),
+  }),
+  z.strictObject({ type: z.literal("item_reference"), id: z.string().max(512) }),
 ]);
 
-/** The type of a message may be left out. */
+/** The type of a message or a reference may be left out. */
 const inputItem = nullIsAbsent(
   z.preprocess((value) => {
-    const message = typeof value === "object" && value !== null && "role" in value && !("type" in value);
-    return message ? { type: "message", ...value } : value;
+    if (!isObject(value) || "type" in value) return value;
+    return { type: "role" in value || !("id" in value) ? "message" : "item_reference", ...value };
   }, item),
 );
 
-const functionTool = z.looseObject({
-  type: z.literal("function"),
-  name: functionName,
-  description: z.string().optional(),
-  parameters: z.record(z.string(), z.unknown()).optional(),
-  strict: z.boolean().optional(),
-});
 const format = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.strictObject({ type: z.literal("json_object") }),
-  z.strictObject({
+  z.looseObject({
     type: z.literal("json_schema"),
     name: functionName,
     description: z.string().optional(),
@@ -89,8 +165,10 @@ const format = z.discriminatedUnion("type", [
   }),
 ]);
 
-/** The fields of OpenAI's responses that are offered. Any other top-level field is refused; nothing is stored. */
-export const responsesSchema = z.strictObject({
+/**
+ * The fields of OpenAI's responses that are offered. Others pass if the provider's kind lists them. Nothing is stored.
+ */
+export const responsesSchema = z.object({
   model: modelName,
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),
   instructions: z.string().optional(),
@@ -104,28 +182,32 @@ export const responsesSchema = z.strictObject({
   top_logprobs: z.number().int().min(0).max(20).optional(),
   // A text names a server tool.
   tools: z
-    .array(z.union([nullIsAbsent(functionTool), serverToolName]))
-    .max(128)
+    .array(z.union([tool, serverToolName]))
+    .max(maxTools)
     .optional(),
   ...toolLoopFields,
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
-      nullIsAbsent(z.strictObject({ type: z.literal("function"), name: functionName })),
+      nullIsAbsent(
+        z.discriminatedUnion("type", [
+          z.strictObject({ type: z.literal("function"), name: functionName }),
+          z.strictObject({ type: z.literal("custom"), name: functionName }),
+          z.strictObject({
+            type: z.literal("allowed_tools"),
+            mode: z.enum(["auto", "required"]),
+            tools: z.array(namedTool).min(1),
+          }),
+        ]),
+      ),
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
   text: nullIsAbsent(
-    z.strictObject({ format: nullIsAbsent(format).optional(), verbosity: verbosity.optional() }),
+    z.looseObject({ format: nullIsAbsent(format).optional(), verbosity: verbosity.optional() }),
   ).optional(),
-  reasoning: nullIsAbsent(
-    z.strictObject({
-      effort: reasoningEffort.optional(),
-      summary: z.enum(["auto", "concise", "detailed"]).optional(),
-      generate_summary: z.enum(["auto", "concise", "detailed"]).optional(),
-    }),
-  ).optional(),
-  include: z.array(z.enum(["reasoning.encrypted_content", "message.output_text.logprobs"])).optional(),
+  reasoning: reasoning.optional(),
+  include: z.array(z.string().max(128)).optional(),
   truncation: z.enum(["auto", "disabled"]).optional(),
   metadata: nullIsAbsent(metadata).optional(),
   user: endUser.optional(),
@@ -141,19 +223,15 @@ export const responsesSchema = z.strictObject({
 
 export type ResponsesRequest = z.infer<typeof responsesSchema>;
 
-/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
-export const unsupportedFields: ReadonlySet<string> = new Set([
-  "background",
-  "context_management",
-  "conversation",
-  "include",
-  "max_tool_calls",
-  "modalities",
-  "moderation",
-  "previous_response_id",
-  "prompt",
-  "prompt_cache_options",
-  "prompt_cache_retention",
-  "service_tier",
-  "store",
-]);
+/** What an answer may include. Everything else belongs to hosted tools. */
+export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
+
+/** Members that would cost money without a price, or refer to something that is stored. */
+export const refusedMembers: Refused = {
+  background: "Leave it out: an answer is streamed or whole.",
+  conversation: "Nothing is stored: send the conversation in input.",
+  modalities: "Answers are text: leave it out.",
+  previous_response_id: "Nothing is stored: send store: false and the whole conversation in input.",
+  service_tier: "Leave it out, or name one with a price.",
+  store: "Nothing is stored: send store: false and the whole conversation in input.",
+};

@@ -4,6 +4,7 @@ import { jsonNumber } from "../../_shared/raw-json.ts";
 import { isNearTokenLimit } from "../admission/rate-limits.ts";
 import type { Run } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
+import type { Provider } from "../providers/provider-settings.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
@@ -78,9 +79,11 @@ export function openRun(
     return { route, input_tokens, output_tokens, cost_usd: runCost(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
-  function billing(last: CallUse | undefined) {
+  function providerOf(last: CallUse | undefined) {
     const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? run.routes[0] ?? {};
-    const provider = gateway.providers.get(id);
+    return gateway.providers.get(id);
+  }
+  function billing(provider: Provider | undefined) {
     return { billing_name: provider?.billingName, billing_account: provider?.account };
   }
   return {
@@ -111,6 +114,7 @@ export function openRun(
       const calls = [...finished, ...(end.use ? [end.use] : [])];
       const source = usageSource(calls, { ...end, attempts });
       const cost = runCost(run, calls);
+      const provider = providerOf(calls.at(-1));
       const outcome: Outcome = {
         created_at: run.created_at,
         id: run.run_id,
@@ -123,7 +127,7 @@ export function openRun(
         ...totalCounts(calls),
         ...cost,
         ...factsOf(run, calls),
-        ...billing(calls.at(-1)),
+        ...billing(provider),
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
@@ -131,7 +135,8 @@ export function openRun(
         key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
       const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
-      const metadata = platformMetadata(run, { calls, cost, source, steps, latencyMs, schemaValid });
+      const ignored = ignoredNames(asked, provider);
+      const metadata = platformMetadata(run, { calls, cost, source, steps, latencyMs, schemaValid, ignored });
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
@@ -193,6 +198,15 @@ function usageSource(
   return use && !hasUncountedAttempt(attempts) ? "provider" : "provider_partial";
 }
 
+const maxIgnored = 100;
+const maxNameLength = 128;
+
+/** The members and tools of a request that its provider did not get. */
+export function ignoredNames({ ignored = [], others = {} }: Asked, provider: Provider | undefined): string[] {
+  const left = Object.keys(others).filter((name) => !provider?.kind.passes?.includes(name));
+  return [...new Set([...ignored, ...left])].slice(0, maxIgnored).map((name) => name.slice(0, maxNameLength));
+}
+
 /** Returns native response metadata, with the amounts that settlement books. */
 function platformMetadata(
   run: Run,
@@ -203,6 +217,7 @@ function platformMetadata(
     steps: Step[];
     latencyMs: number;
     schemaValid?: boolean;
+    ignored: string[];
   },
 ): Platform {
   return {
@@ -220,6 +235,7 @@ function platformMetadata(
     },
     usage_source: end.source,
     ...(end.schemaValid === undefined ? {} : { schema_valid: end.schemaValid }),
+    ...(end.ignored.length === 0 ? {} : { ignored: end.ignored }),
     latency_ms: end.latencyMs,
   };
 }

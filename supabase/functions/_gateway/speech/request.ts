@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseBody } from "../http/parse-body.ts";
+import { parseBody, type Refused } from "../http/parse-body.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { countCharacters, modelName } from "../text-fields.ts";
@@ -23,8 +23,11 @@ export const speechSchema = z.strictObject({
   response_format: z.enum(["wav", "pcm"]).default("wav"),
 });
 
-/** Known to OpenAI and not offered here: their own code, so that clients can tell. */
-const unsupportedFields: ReadonlySet<string> = new Set(["instructions", "speed", "stream_format"]);
+const refusedMembers: Refused = {
+  instructions: "Leave it out.",
+  speed: "Leave it out.",
+  stream_format: "The answer is audio. Leave it out.",
+};
 
 /** What is to be spoken, and what that may cost at most. */
 export type Speech = Asked & { input: string; format: "wav" | "pcm" };
@@ -34,7 +37,7 @@ export type Speech = Asked & { input: string; format: "wav" | "pcm" };
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readSpeech(value: unknown): Speech {
-  const { model, input, voice, response_format } = parseBody(speechSchema, value, unsupportedFields);
+  const { model, input, voice, response_format } = parseBody(speechSchema, value, refusedMembers);
   return {
     input,
     format: response_format,

@@ -16,5 +16,6 @@ export const deepseek: ProviderKind = {
   streamOptions: ["include_usage"],
   developerIsSystem: true,
   leftOut: [],
+  passes: ["thinking"],
   turn: { message: ["name", "prefix", "reasoning_content"], toolCall: [], required: "reasoning_content" },
 };

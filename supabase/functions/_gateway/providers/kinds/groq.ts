@@ -15,6 +15,7 @@ export const groq: ProviderKind = {
   models: { ...modelList, owners: ["Groq", "Meta", "OpenAI"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],
+  passes: ["include_reasoning", "reasoning_format"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store"],
   turn: { message: ["name", "reasoning"], toolCall: [] },
 };

@@ -48,6 +48,8 @@ export type ProviderKind = {
   developerIsSystem?: true;
   /** Members of a chat that are left out where they change nothing about the answer, because the provider refuses them. */
   leftOut: readonly Hint[];
+  /** Members beyond those of the endpoint that pass as they came: the provider takes them, and they cost nothing more. */
+  passes?: readonly string[];
   /** Members of a chat that the provider knows by another name. */
   renamed?: Readonly<Record<string, string>>;
   /** Sent as `service_tier` when the client names none, so that the account's own default cannot change the price. */

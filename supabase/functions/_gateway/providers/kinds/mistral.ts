@@ -17,6 +17,7 @@ export const mistral: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: [],
   developerIsSystem: true,
+  passes: ["safe_prompt"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
   renamed: { seed: "random_seed" },
   turn: { message: ["prefix"], toolCall: [], idLength: 9 },

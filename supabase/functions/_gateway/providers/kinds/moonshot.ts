@@ -15,6 +15,7 @@ export const moonshot: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   developerIsSystem: true,
+  passes: ["thinking"],
   leftOut: ["metadata", "modalities", "service_tier", "store", "user"],
   turn: { message: ["name", "partial", "reasoning_content"], toolCall: [], required: "reasoning_content" },
 };

@@ -14,6 +14,7 @@ export const openai: ProviderKind = {
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage", "include_obfuscation"],
   leftOut: [],
+  passes: ["prompt_cache_retention"],
   defaultServiceTier: "default",
   turn: { message: ["name", "refusal"], toolCall: [] },
 };

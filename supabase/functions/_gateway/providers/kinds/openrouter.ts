@@ -4,6 +4,8 @@ import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
  * OpenRouter. Tool turns return `reasoning_details` unchanged
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), so an assistant's message goes back as it came.
  *
+ * Sampling members: https://openrouter.ai/docs/api-reference/parameters. `plugins`, `models` and `provider` change the price.
+ *
  * The list of models is public and names no owners, embedding models have one of their own, and `GET /key` checks the key
  * (https://openrouter.ai/docs/api/api-reference/api-keys/get-current-api-key). Routing variants are accepted after any
  * model's name and not listed (https://openrouter.ai/docs/guides/routing/model-variants/overview).
@@ -23,4 +25,5 @@ export const openrouter: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],
   leftOut: [],
+  passes: ["min_p", "reasoning", "repetition_penalty", "top_a", "top_k"],
 };

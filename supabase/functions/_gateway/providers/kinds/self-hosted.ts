@@ -25,6 +25,7 @@ export const vllm: ProviderKind = {
   name: "vllm",
   models: { ...modelList, owners: ["vllm"] },
   streamOptions: ["include_usage"],
+  passes: ["chat_template_kwargs", "min_p", "repetition_penalty", "stop_token_ids", "top_k"],
 };
 
 /**
@@ -36,6 +37,7 @@ export const llamaCpp: ProviderKind = {
   name: "llama-cpp",
   models: { ...modelList, public: true, owners: ["llamacpp"], incomplete: true },
   streamOptions: ["include_usage"],
+  passes: ["chat_template_kwargs", "min_p", "repeat_penalty", "top_k"],
 };
 
 /**

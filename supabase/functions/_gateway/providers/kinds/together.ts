@@ -13,5 +13,6 @@ export const together: ProviderKind = {
   outputLimit: "max_tokens",
   streamOptions: [],
   developerIsSystem: true,
+  passes: ["min_p", "repetition_penalty", "top_k"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
 };

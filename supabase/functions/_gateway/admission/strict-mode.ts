@@ -1,0 +1,23 @@
+import type { Run } from "../database.ts";
+import { GatewayError } from "../http/errors.ts";
+import type { Provider } from "../providers/provider-settings.ts";
+import { ignoredNames } from "../runs/run.ts";
+import type { Asked } from "../surface.ts";
+
+/**
+ * Returns the refusal of a call whose key is in strict mode, if the provider of any of its routes would not get all of it.
+ * @returns undefined if nothing would be left out, or the key is not in strict mode
+ */
+export function strictModeRefusal(
+  { strict, routes }: Pick<Run, "strict" | "routes">,
+  { asked, providers }: { asked: Asked; providers: ReadonlyMap<string, Provider> },
+): GatewayError | undefined {
+  if (!strict) return undefined;
+  const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
+  const [param] = names;
+  if (param === undefined) return undefined;
+  return new GatewayError("unsupported_parameter", {
+    param,
+    message: `This key is in strict mode, and the model's provider would not get: ${[...names].join(", ")}. Leave it out, or use a key without strict mode.`,
+  });
+}

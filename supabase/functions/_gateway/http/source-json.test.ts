@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { parseWithSource, stringifyWithSource } from "./source-json.ts";
+
+/** What a surface sends: its own members, and the client's values by reference. */
+const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
+
+describe("a value reaches the provider as it was written", () => {
+  test.for([
+    '{"maximum":9223372036854775807}',
+    '{"minimum":-9223372036854775808,"maximum":18446744073709551615}',
+    '{"minimum":1e400,"maximum":-1E+400}',
+    '{"multipleOf":0.1000000000000000055511151231257827}',
+    '{"minimum":1.0,"maximum":-0,"default":1e2}',
+    '{"properties":{"2":{},"1":{}}}',
+    '{"properties":{"__proto__":{"type":"string"},"a":{}}}',
+    String.raw`{"properties":{"\u005f_proto__":{"type":"string"}}}`,
+    '{"toJSON":{"maximum":9223372036854775807}}',
+    '{"a":[1.0,[9223372036854775807],{"b":"\\" { [ , \\\\"}]}',
+    '[{"a":"x"},1.50]',
+  ])("%s", (value) => {
+    expect(sent(`{ "tools" : ${value} }`)).toBe(`{"tools":${value}}`);
+  });
+});
+
+test.for(['{"a":1,"b":[true,null,0.5,"x\\u0001"],"c":{}}', '{"a":"1.0, 2.50: 9223372036854775807"}', "[]", '"x"', "1"])(
+  "%s is read as ever",
+  (text) => {
+    expect(parseWithSource(text)).toEqual(JSON.parse(text));
+    expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
+  },
+);
+
+test("values with a source have their members and types", () => {
+  const { list, object } = parseWithSource('{"list":[1.0,2],"object":{"2":9223372036854775807}}') as {
+    list: number[];
+    object: object;
+  };
+  expect(Array.isArray(list)).toBe(true);
+  expect([list.length, Object.entries(object)]).toEqual([2, [["2", 2 ** 63]]]);
+  expect(JSON.stringify({ ...object })).toBe('{"2":9223372036854776000}');
+});
+
+// A provider may read the first of two members, and only the last one was checked.
+test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', '{"n":1.0,"a":{"b":1,"\\u0062":2}}'])(
+  "%s has no source, since a member occurs twice",
+  (text) => {
+    expect(stringifyWithSource(parseWithSource(text))).toBe(JSON.stringify(JSON.parse(text)));
+  },
+);
+
+test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])("%j is not JSON", (text) => {
+  expect(() => parseWithSource(text)).toThrow(SyntaxError);
+});
+
+test("a schema of 8 MB keeps its source", () => {
+  const value = `{"n":1.0,"enum":[${'"a\\"",'.repeat(1_200_000)}""]}`;
+  expect(sent(`{"tools":${value}}`) === `{"tools":${value}}`).toBe(true);
+});
+
+// A provider's own texts go back to it in a tool loop.
+test("text that looks like a source is text", () => {
+  const texts = { a: "\u0000{}", b: '"\\u0000', c: "source:", "\u0000[]": "__proto__\u0000" };
+  const { n } = parseWithSource('{"n":{"x":1.0}}') as Record<string, unknown>;
+  expect(stringifyWithSource({ ...texts, n })).toBe(`${JSON.stringify(texts).slice(0, -1)},"n":{"x":1.0}}`);
+});

@@ -1,0 +1,126 @@
+/**
+ * JSON whose objects and lists keep their source text where `JSON.stringify` would write other numbers, names or order:
+ * `9223372036854775807`, `1.0`, `1e400`, a member `__proto__`, members `"2"` before `"1"`. Values are read as ever, and
+ * {@link stringifyWithSource} writes such objects as they came.
+ */
+
+/** Matches every text that may need its source, and few others. */
+const mayDiffer = /[:,[]\s*-?\d+(?:[.eE]|\d{15})|[:,[]\s*-0|"\d+"\s*:|__proto__|\\u00[0-7]/;
+const isIndex = /^\d+$/;
+const token = /[^\s,\]}]*/y;
+const blank = /\s*/y;
+
+const sources = new WeakMap<object, string>();
+/** Begins no other text: nobody outside this process sees it, or can guess it. */
+const mark = `source:${crypto.randomUUID()}:`;
+const writesSource = {
+  toJSON: {
+    value(this: object): string {
+      return mark + sources.get(this);
+    },
+  },
+};
+const sourcedObject = Object.create(Object.prototype, writesSource);
+const sourcedList = Object.create(Array.prototype, writesSource);
+
+/** Parses JSON like `JSON.parse`. @throws SyntaxError */
+export function parseWithSource(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  if (!mayDiffer.test(text)) return value;
+  for (const [container, source] of differing(text, value)) {
+    sources.set(container, source);
+    Object.setPrototypeOf(container, Array.isArray(container) ? sourcedList : sourcedObject);
+  }
+  return value;
+}
+
+/** Writes JSON like `JSON.stringify`, and what {@link parseWithSource} read as it came. */
+export function stringifyWithSource(value: unknown): string {
+  const text = JSON.stringify(value);
+  let written = "";
+  let from = 0;
+  for (let at = text?.indexOf(`"${mark}`) ?? -1; at >= 0; at = text.indexOf(`"${mark}`, from)) {
+    const end = endOfString(text, at);
+    written += text.slice(from, at) + JSON.parse(text.slice(at, end)).slice(mark.length);
+    from = end;
+  }
+  return from === 0 ? text : written + text.slice(from);
+}
+
+/** Where the JSON string that begins at a quote ends. A loop: a pattern would overflow the stack. */
+function endOfString(text: string, begin: number): number {
+  let at = begin;
+  let isEscaped: boolean;
+  do {
+    at = text.indexOf('"', at + 1);
+    let before = at;
+    while (text[before - 1] === "\\") before -= 1;
+    isEscaped = (at - before) % 2 === 1;
+  } while (isEscaped);
+  return at + 1;
+}
+
+/**
+ * Finds the containers that `JSON.stringify` would write differently, each with its source. None if a name occurs twice
+ * in an object: what was checked is the last of its values, and a provider may read the first.
+ * @param text valid JSON
+ * @param root its value
+ */
+function differing(text: string, root: unknown): [container: object, source: string][] {
+  const found: [object, string][] = [];
+  let isAmbiguous = false;
+  let at = 0;
+
+  function skip(pattern: RegExp): string {
+    pattern.lastIndex = at;
+    const [skipped = ""] = pattern.exec(text) ?? [];
+    at += skipped.length;
+    return skipped;
+  }
+
+  function skipString(): string {
+    const from = at;
+    at = endOfString(text, from);
+    return text.slice(from, at);
+  }
+
+  /** Reads the value at the cursor. @returns whether it differs */
+  function visit(value: unknown): boolean {
+    skip(blank);
+    const opening = text[at];
+    if (opening === '"') return skipString() === "";
+    if (opening !== "{" && opening !== "[") {
+      const number = skip(token);
+      return typeof value === "number" && String(value) !== number;
+    }
+    const from = at;
+    // Not an object where a name occurs twice: its last value may be of another type.
+    const container = value as Record<string, unknown> | undefined;
+    const names = new Set<string>();
+    let differs = false;
+    at += 1;
+    for (let index = 0; ; index += 1) {
+      skip(blank);
+      if (text[at] === ",") {
+        at += 1;
+        skip(blank);
+      }
+      if (text[at] === "}" || text[at] === "]") break;
+      const name = opening === "{" ? JSON.parse(skipString()) : String(index);
+      if (opening === "{") {
+        skip(blank);
+        at += 1;
+        isAmbiguous ||= names.has(name);
+        names.add(name);
+        differs ||= isIndex.test(name) || name === "__proto__";
+      }
+      differs = visit(container?.[name]) || differs;
+    }
+    at += 1;
+    if (differs && container) found.push([container, text.slice(from, at)]);
+    return differs;
+  }
+
+  visit(root);
+  return isAmbiguous ? [] : found;
+}

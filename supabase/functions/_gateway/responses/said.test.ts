@@ -1,0 +1,12 @@
+import { expect, test } from "vitest";
+import { saidInResponse } from "./said.ts";
+
+const message = { type: "message", content: [{ type: "output_text", text: "Let me look." }] };
+
+test.for(["function_call", "custom_tool_call", "tool_search_call"])(
+  "a response that ends in a %s has no answer yet, whatever it says before",
+  (type) => {
+    expect(saidInResponse({ output: [message, { type, call_id: "c1" }] })).toEqual([]);
+    expect(saidInResponse({ output: [message] })).toEqual(["Let me look."]);
+  },
+);

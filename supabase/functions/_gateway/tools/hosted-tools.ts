@@ -1,0 +1,74 @@
+import { z } from "zod";
+import { unsupported } from "../http/parse-body.ts";
+
+/**
+ * OpenAI's tools that a provider or a client would run and that have no price here: they fetch, search, store or run
+ * code (the type `Tool` of openai-node, resources/responses/responses.ts). They are left out by name.
+ */
+const hostedToolTypes = [
+  "apply_patch",
+  "code_interpreter",
+  "computer",
+  "computer_use",
+  "computer_use_preview",
+  "file_search",
+  "image_generation",
+  "local_shell",
+  "mcp",
+  "programmatic_tool_calling",
+  "shell",
+  "tool_search",
+  "web_search",
+  "web_search_2025_08_26",
+  "web_search_preview",
+  "web_search_preview_2025_03_11",
+] as const;
+const hosted: ReadonlySet<unknown> = new Set(hostedToolTypes);
+
+/** A hosted tool in a request's `tools`. Only its type is read. */
+export const hostedTool = z.object({ type: z.enum(hostedToolTypes) });
+
+/** The same in responses, where a client may run `tool_search` itself: Codex finds the tools of MCP servers this way. */
+export const hostedOrClientTool = z.looseObject({
+  ...hostedTool.shape,
+  execution: z.enum(["server", "client"]).optional(),
+});
+
+type Tool = string | { type: string; execution?: unknown };
+type ToolFields = { tools?: readonly Tool[]; tool_choice?: string | object; parallel_tool_calls?: boolean };
+
+/** Whether a provider would run the tool. */
+function isHosted(tool: Tool): tool is Exclude<Tool, string> {
+  if (typeof tool === "string" || !hosted.has(tool.type)) return false;
+  return tool.type !== "tool_search" || tool.execution !== "client";
+}
+
+/** Separates the hosted tools of a list. */
+export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { left: Listed[]; ignored: string[] } {
+  const left = tools.filter((tool) => !isHosted(tool));
+  const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));
+  return { left, ignored };
+}
+
+/**
+ * Leaves the hosted tools out of a request. Without any tool left, nothing else about tools is left either.
+ * @param allowed the tools that an `allowed_tools` choice names
+ * @param options.hasOthers there are tools elsewhere in the request
+ * @returns the request, and the types that were left out
+ * @throws GatewayError `unsupported_parameter` where only such tools may be called and one has to be
+ */
+export function leaveOutHostedTools<Fields extends ToolFields>(
+  request: Fields,
+  allowed: readonly { type?: unknown }[] | undefined,
+  { hasOthers = false } = {},
+): { request: Fields; ignored: string[] } {
+  const { tools = [], tool_choice: choice } = request;
+  const { left, ignored } = withoutHosted(tools);
+  const cure = "Name a function or custom tool of your own.";
+  if (allowed?.some(({ type }) => hosted.has(type))) throw unsupported("tool_choice", cure);
+  if (ignored.length === 0) return { request, ignored };
+  if (left.length > 0 || hasOthers) return { request: { ...request, tools: left }, ignored };
+  if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", cure);
+  const { tools: _, tool_choice, parallel_tool_calls, ...others } = request;
+  return { request: others as Fields, ignored };
+}

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+import { createPricedModel } from "../../tests/priced-model.ts";
+import { type ScriptedProvider, startScriptedProvider } from "../../tests/scripted-provider.ts";
+
+let tenant: GatewayTenant;
+let provider: ScriptedProvider;
+let gateway: InProcessGateway;
+let model: string;
+
+beforeAll(async () => {
+  [tenant, provider] = await Promise.all([createGatewayTenant(), startScriptedProvider()]);
+  gateway = await openGateway({
+    AI_PROVIDER_FIRST_BASE_URL: provider.url,
+    AI_PROVIDER_FIRST_KIND: "openai",
+    AI_PROVIDER_FIRST_API_KEY: "of-first",
+  });
+  model = await createPricedModel(tenant, { providers: ["first"] });
+  await tenant.db.query("update ai.models set output_limit = 1500 where id = $1", [model]);
+});
+beforeEach(() => {
+  provider.calls = 0;
+  provider.bodies = [];
+});
+afterAll(async () => {
+  await gateway.close();
+  provider.close();
+  await tenant.close();
+});
+
+const messages = [{ role: "user" as const, content: "hello" }];
+
+/** Each way to state an output limit. A provider that answers a chat is enough to see what a response sends. */
+const surfaces = [
+  {
+    field: "max_completion_tokens",
+    ask: (limit: object) => gateway.clientOf(tenant.key).chat.completions.create({ model, messages, ...limit }),
+  },
+  {
+    field: "max_tokens",
+    ask: (limit: object) => gateway.clientOf(tenant.key).chat.completions.create({ model, messages, ...limit }),
+  },
+  {
+    field: "max_output_tokens",
+    ask: (limit: object) => gateway.clientOf(tenant.key).responses.create({ model, input: "hello", ...limit }),
+  },
+];
+
+describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ field, ask }) => {
+  test("refuses 1,501 with the limit and the field, and asks no provider", async () => {
+    await expect(ask({ [field]: 1_501 })).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      param: field,
+      error: { message: `The model's output limit is 1,500 tokens. Lower ${field}.` },
+    });
+    expect(provider.calls).toBe(0);
+  });
+
+  test("passes 1,500 on", async () => {
+    await ask({ [field]: 1_500 }).catch(() => {});
+    expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
+  });
+
+  test("lowers our default where none is stated, for the provider too", async () => {
+    await ask({}).catch(() => {});
+    expect(Object.values(provider.bodies[0] ?? {})).toContain(1_500);
+  });
+});

@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
+import { createPricedModel } from "../../tests/priced-model.ts";
+import { type ScriptedProvider, startScriptedProvider } from "../../tests/scripted-provider.ts";
+
+let tenant: GatewayTenant;
+let provider: ScriptedProvider;
+let gateway: InProcessGateway;
+/** At OpenAI alone, and at OpenAI with a second route that takes fewer members. */
+let model: string;
+let mixed: string;
+
+beforeAll(async () => {
+  [tenant, provider] = await Promise.all([createGatewayTenant(), startScriptedProvider()]);
+  gateway = await openGateway({
+    AI_PROVIDER_FIRST_KIND: "openai",
+    AI_PROVIDER_FIRST_API_KEY: "of-first",
+    AI_PROVIDER_FIRST_BASE_URL: provider.url,
+    AI_PROVIDER_SECOND_BASE_URL: provider.url,
+  });
+  model = await createPricedModel(tenant, { providers: ["first"] });
+  mixed = await createPricedModel(tenant, { providers: ["first", "second"] });
+});
+beforeEach(async () => {
+  provider.calls = 0;
+  await setStrict(true);
+});
+afterAll(async () => {
+  await gateway.close();
+  provider.close();
+  await tenant.close();
+});
+
+const setStrict = (strict: boolean) =>
+  tenant.db.query("update ai.keys set is_strict = $2 where id = $1", [tenant.keyId, strict]);
+
+/** Makes a chat with further members, and reads its run. */
+async function ask(more: object, name = model) {
+  const headers = { "x-request-id": randomUUID(), "idempotency-key": randomUUID() };
+  const body = { model: name, messages: [{ role: "user" as const, content: "hello" }], ...more };
+  const create = () => gateway.clientOf(tenant.key).chat.completions.create(body, { headers });
+  const outcome: unknown = await create().catch((error) => error);
+  return { outcome, account: await tenant.accountOf(headers["x-request-id"]), again: create };
+}
+
+const webSearch = { tools: [{ type: "web_search" as never }] };
+
+describe("a key in strict mode", () => {
+  test.for([
+    ["a member that the provider's kind does not take", { top_k: 3, acme_mode: "x" }, ["top_k", "acme_mode"]],
+    ["a hosted tool", webSearch, ["web_search"]],
+  ] as const)("refuses %s by name, asks no provider and charges nothing", async ([, more, names]) => {
+    const before = (await tenant.books()).balance;
+    const { outcome, account } = await ask(more);
+    expect(outcome).toMatchObject({ status: 400, code: "unsupported_parameter", param: names[0] });
+    for (const name of names) expect((outcome as Error).message).toContain(name);
+    expect(account.run).toMatchObject({ status: "failed", http_status: 400, error_code: "unsupported_parameter" });
+    const { balance, reserved } = await tenant.books();
+    expect([provider.calls, account.charged, reserved, balance]).toEqual([0, "0.00000000", "0.00000000", before]);
+  });
+
+  test("refuses a member that only the second route's provider would not get", async () => {
+    const retention = { prompt_cache_retention: "24h" as const };
+    expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
+    expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
+  });
+
+  test("serves a call of which nothing is left out, null members included", async () => {
+    const { outcome } = await ask({ acme_mode: null, temperature: 0.5 });
+    expect(outcome).toMatchObject({ object: "chat.completion" });
+    expect(outcome).not.toHaveProperty("platform.ignored");
+  });
+
+  test("leaves the idempotency key free after a refusal", async () => {
+    const { again } = await ask(webSearch);
+    await setStrict(false);
+    expect(await again()).toMatchObject({ platform: { ignored: ["web_search"] } });
+  });
+
+  test("refuses a response in the same way", async () => {
+    const call = gateway
+      .clientOf(tenant.key)
+      .responses.create({ model, input: "hello", tools: [{ type: "web_search" }], client_metadata: {} } as never);
+    await expect(call).rejects.toMatchObject({ status: 400, code: "unsupported_parameter", param: "web_search" });
+    await expect(call).rejects.toThrow("client_metadata");
+  });
+});
+
+test("a key without strict mode leaves them out and names them", async () => {
+  await setStrict(false);
+  const { outcome } = await ask({ ...webSearch, acme_mode: "x" });
+  expect(outcome).toMatchObject({ platform: { ignored: ["web_search", "acme_mode"] } });
+  expect(provider.calls).toBe(1);
+});

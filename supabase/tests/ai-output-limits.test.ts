@@ -1,0 +1,78 @@
+import { describe, expect } from "vitest";
+import { begin, chatCall, createTenant, type Tenant, type TenantOptions } from "./ai-fixtures.ts";
+import { type Database, one, test } from "./database.ts";
+
+/** A tenant whose model writes 1,000 tokens at most. 100 tokens of input and 1,000 of output cost it 0.000615 USD. */
+async function createLimited(db: Database, options: TenantOptions = {}): Promise<Tenant> {
+  const tenant = await createTenant(db, { credits: "1000", ...options });
+  await db.query("update ai.models set output_limit = 1000 where id = $1", [tenant.model]);
+  return tenant;
+}
+
+describe("a call that states an output limit", () => {
+  test("may state the model's, and is refused above it without a run or a reservation", async ({ db }) => {
+    const tenant = await createLimited(db);
+    expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toEqual({
+      refused: "invalid_request",
+      model_output_limit: 1_000,
+    });
+    const held = await one(db, {
+      sql: `select (select count(*)::int from ai.runs where workspace_id = $1) as runs,
+              (select reserved::text from ai.credit_accounts where workspace_id = $1) as reserved`,
+      values: [tenant.workspaceId],
+    });
+    expect(held).toEqual({ runs: 0, reserved: "0.00000000" });
+    expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({
+      output_limit: 1_000,
+      reserved_usd: "0.000615000000",
+    });
+  });
+
+  test("gets the model's limit before a token limit", async ({ db }) => {
+    const tenant = await createLimited(db, { key: { tokensPerMinute: 500 } });
+    expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({ model_output_limit: 1_000 });
+    expect(await begin(db, chatCall(tenant, { output_limit: 1_000 }))).toMatchObject({ token_limit: { limit: 500 } });
+  });
+
+  test("is not limited by a model without an output limit", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    expect(await begin(db, chatCall(tenant, { output_limit: 32_768 }))).toMatchObject({ output_limit: 32_768 });
+  });
+});
+
+describe("a call that states no output limit", () => {
+  const assumed = { output_limit_assumed: true };
+
+  test.for([
+    [1_001, 1_000, "0.000615000000"],
+    [1_000, 1_000, "0.000615000000"],
+    [999, 999, "0.000614400000"],
+  ] as const)("reserves a default of %i as %i", async ([output_limit, effective, reserved_usd], { db }) => {
+    const tenant = await createLimited(db);
+    const run = await begin(db, chatCall(tenant, { ...assumed, output_limit }));
+    expect(run).toMatchObject({ output_limit: effective, reserved_usd });
+  });
+
+  test("reserves the model's limit for each choice", async ({ db }) => {
+    const tenant = await createLimited(db);
+    const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048, choices: 2 }));
+    expect(run).toMatchObject({ output_limit: 1_000, reserved_usd: "0.001215000000" });
+  });
+
+  test("counts no more than the model's limit in rate windows", async ({ db }) => {
+    const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });
+    await db.query("update ai.models set output_limit = 30 where id = $1", [tenant.model]);
+    expect(await begin(db, chatCall(tenant, { ...assumed, output_limit: 2_048 }))).toMatchObject({
+      reserved_tokens: 130,
+    });
+  });
+});
+
+test("speech reserves the model's output limit if its text could be longer, and is not refused", async ({ db }) => {
+  const tenant = await createLimited(db);
+  await db.query("update ai.models set kind = 'speech', voices = '{Kore}' where id = $1", [tenant.model]);
+  for (const output_limit of [1_000, 1_001]) {
+    const run = await begin(db, chatCall(tenant, { kind: "speech", output_limit }));
+    expect(run).toMatchObject({ output_limit: null, reserved_usd: "0.000615000000" });
+  }
+});

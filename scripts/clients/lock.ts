@@ -12,7 +12,7 @@ export function writeLock({ runtime, manifest, lock }: Client): void {
   if (!lock) return;
   const [from, to] = [path.join(sourceDir, manifest), path.join(sourceDir, lock)];
   if (runtime === "node") {
-    // Beside a node_modules, npm leaves out the packages of other platforms.
+    // With a node_modules present, npm leaves out the packages of other platforms.
     const directory = mkdtempSync(path.join(tmpdir(), "gatehouse-lock-"));
     cpSync(from, path.join(directory, "package.json"));
     const options = ["--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved"];

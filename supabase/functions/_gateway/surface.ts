@@ -33,7 +33,7 @@ export type Asked = {
   voice?: string;
   /** Members of the body that are not the endpoint's: they pass to a provider whose kind lists them. */
   others?: Readonly<Record<string, unknown>>;
-  /** What is left out whatever the provider, by name. */
+  /** Names that are left out for every provider. */
   ignored?: readonly string[];
   /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */
   keepsSchema?: AnswerCheck;

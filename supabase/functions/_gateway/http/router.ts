@@ -82,7 +82,7 @@ function refuseMethod(matching: readonly Route[], request: Request): Response {
   const headers = { allow: [...allowed, "OPTIONS"].join(", ") };
   if (request.method === "OPTIONS") return new Response(null, { status: 204, headers });
   if (request.headers.get("upgrade")?.toLowerCase() === "websocket") {
-    // Codex CLI tries a WebSocket first. At 426 it goes on with HTTP, after any other status it tries for seconds.
+    // Codex CLI tries a WebSocket first. A 426 makes it use HTTP; after any other status it retries for seconds.
     throw new GatewayError("invalid_request", {
       status: 426,
       message: "There are no WebSockets here: use HTTP.",

@@ -11,7 +11,7 @@ const token = /[^\s,\]}]*/y;
 const blank = /\s*/y;
 
 const sources = new WeakMap<object, string>();
-/** Begins no other text: nobody outside this process sees it, or can guess it. */
+/** Random per process, so no text from outside can begin with it. */
 const mark = `source:${crypto.randomUUID()}:`;
 const writesSource = {
   toJSON: {

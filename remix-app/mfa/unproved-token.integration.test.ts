@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   createPerson,
@@ -189,7 +189,9 @@ describe("the same token at the gateway", () => {
     const folders = readdirSync("supabase/functions", { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && !entry.name.startsWith("_"))
       .map(({ name }) => name);
-    expect(folders.sort()).toEqual(Object.keys(calls).sort());
+    // The others have no handler: they answer 404 to everybody.
+    const served = folders.filter((name) => existsSync(`supabase/functions/${name}/handler.ts`));
+    expect(served.sort()).toEqual(Object.keys(calls).sort());
     const answers = await Promise.all(Object.values(calls).map(atGateway));
     expect(answers.filter(({ status, code }) => status !== 403 || !forbidden.includes(code))).toEqual([]);
     expect(answers.filter(({ code }) => code === "MFA_REQUIRED").length).toBeGreaterThanOrEqual(6);

@@ -207,7 +207,8 @@ test("the provider gets the run's id as x-request-id, and nothing of the client'
   const messages = [{ role: "user" as const, content: "hello" }];
   const answer = await client.chat.completions.create({ model, messages });
   const { platform } = answer as unknown as { platform: { run_id: string } };
-  expect(answer._request_id).toBe(requestId);
+  const { run } = await tenant.accountOf(requestId);
+  expect(run).toMatchObject({ id: platform.run_id });
   expect(told).toMatchObject([{ "x-request-id": platform.run_id }, { "x-request-id": platform.run_id }]);
   expect(JSON.stringify([told, first.bodies, second.bodies])).not.toContain(requestId);
 });

@@ -68,7 +68,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   const list = readReply(reply);
   if (!list) {
     const fault = judgeReply(named, reply);
-    // A proxy may answer 403 where there is no list.
+    // Without a list, a proxy may answer 403.
     const isMissing = fault === undefined || (optional && "status" in reply && reply.status === 403);
     if (!isMissing) return [fault];
     const kind = await findKind(provider, question.signal);

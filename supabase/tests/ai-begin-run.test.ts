@@ -193,7 +193,7 @@ describe("reservation", () => {
     expect((await begin(db, chatCall(tenant, call))).reserved_credits).toBe(credits);
   });
 
-  test("refuses audio without a price, whatever its length", async ({ db }) => {
+  test("refuses audio without a price, at any length", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     expect(await begin(db, chatCall(tenant, { audio: true }))).toMatchObject({ refused: "unsupported_parameter" });
   });

@@ -76,7 +76,7 @@ function allowedTools({ tool_choice: choice }: ChatRequest) {
   return typeof choice === "object" && choice.type === "allowed_tools" ? choice.allowed_tools.tools : undefined;
 }
 
-/** What the messages hold, by kind; `mediaBytes` of the body are no text. */
+/** What the messages hold, by kind; `mediaBytes` of the body are not text. */
 function readInput({ messages }: ChatRequest) {
   const texts: string[] = [];
   let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];

@@ -116,7 +116,7 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
   return { input: items, hasTools, ignored: ignoredInAll };
 }
 
-/** What the input holds, by kind; `imageBytes` of the body are no text. */
+/** What the input holds, by kind; `imageBytes` of the body are not text. */
 function readInput({ input, instructions = "" }: ResponsesRequest) {
   const texts = [instructions];
   if (typeof input === "string")

@@ -72,7 +72,7 @@ describe("createOutputCounter", () => {
     return events.map((event) => count(event)).at(-1);
   };
 
-  test("counts the bytes of every text, whatever its escapes", () => {
+  test("counts the bytes of every text, with any escapes", () => {
     expect(bytes('{"content":"ab","other":"cd"}', '{"content" : "\\n\\u00e9\\ud83e\\udd8a"}')).toBe(9);
     expect(bytes('{"content":"é🦊"}')).toBe(6);
   });

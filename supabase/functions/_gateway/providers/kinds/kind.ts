@@ -60,7 +60,7 @@ export type ProviderKind = {
 
 /** How a kind lists its models. */
 export type ModelLists = {
-  /** Paths below the base URL, asked with the key of a chat. Empty: there is no list, so a minimal call is made instead. */
+  /** Paths below the base URL, asked with the key of a chat. Empty: the kind has no list, and a minimal call is made instead. */
   paths: readonly string[];
   /** Some of its servers have no list. A minimal call is made where it is missing. */
   optional?: true;

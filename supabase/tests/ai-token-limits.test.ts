@@ -24,7 +24,8 @@ async function openWindows(db: Database, { keyId, workspaceId }: Tenant): Promis
   await db.query(
     `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
      select scope, subject_id::uuid, date_trunc('minute', now()) + interval '1 minute', 0, 0
-     from (values ('key', $1), ('workspace', $2)) as w (scope, subject_id)`,
+     from (values ('key', $1), ('workspace', $2)) as w (scope, subject_id)
+     on conflict do nothing`,
     [keyId, workspaceId],
   );
 }
@@ -347,6 +348,7 @@ describe("concurrent callers", () => {
     const tenant = await createTenant(db, { credits: "100000", key: limits, plan: limits });
     await openWindows(db, tenant);
     const other = await addKey(db, tenant, { tokensPerMinute: 900_000 });
+    await openWindows(db, { ...tenant, keyId: other.id });
     const keys = [tenant.keyHash, other.hash];
     let used = 0;
     await Promise.all(

@@ -169,13 +169,13 @@ describe("rate limits", () => {
   });
 
   test("a refusal in a new minute states nothing of the one before", async ({ db }) => {
-    const tenant = await createTenant(db, { credits: "100", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
+    const tenant = await createTenant(db, { credits: "10", key: { requestsPerMinute: 3, tokensPerMinute: 400 } });
     await begin(db, chatCall(tenant));
     await db.query(
       "update ai.rate_windows set window_start = window_start - interval '1 minute' where subject_id = $1",
       [tenant.keyId],
     );
-    const refused = await begin(db, chatCall(tenant, { output_limit: 32_768, output_limit_assumed: true }));
+    const refused = await begin(db, chatCall(tenant, { output_limit: 2_048, output_limit_assumed: true }));
     expect(refused.refused).toBe("insufficient_credits");
     expect(limitsOf(refused)).toMatchObject({ requests: { remaining: 2 }, tokens: { remaining: 400 } });
   });

@@ -59,6 +59,24 @@ describe("a call that states no output limit", () => {
     expect(run).toMatchObject({ output_limit: 1_000, reserved_usd: "0.001215000000" });
   });
 
+  test.for([
+    ["the model's is unknown", null, 128_000, 2_048],
+    ["the context window is unknown", 8_000, null, 8_000],
+    ["the context window has room", 8_000, 8_100, 8_000],
+    ["the context window has less room", 8_000, 8_099, 7_999],
+    ["the context window has room for the default", 8_000, 2_148, 2_048],
+    ["the context window has hardly any room", 8_000, 2_147, 2_048],
+  ] as const)("is lowered where %s", async ([_, output_limit, context_window, effective], { db }) => {
+    const tenant = await createLimited(db);
+    await db.query("update ai.models set output_limit = $2, context_window = $3 where id = $1", [
+      tenant.model,
+      output_limit,
+      context_window,
+    ]);
+    const run = await begin(db, chatCall(tenant, { ...assumed, output_limit: 32_768 }));
+    expect(run).toMatchObject({ output_limit: effective });
+  });
+
   test("counts no more than the model's limit in rate windows", async ({ db }) => {
     const tenant = await createLimited(db, { key: { tokensPerMinute: 2_000 } });
     await db.query("update ai.models set output_limit = 30 where id = $1", [tenant.model]);

@@ -31,8 +31,17 @@ begin
     offer.refusal := ai.refusal('invalid_request', jsonb_build_object('model_output_limit', model.output_limit));
     return offer;
   end if;
-  request.output_limit := least(request.output_limit, model.output_limit);
   most := ai.maximum_use(request);
+  request.output_limit := least(request.output_limit, model.output_limit);
+  if request.output_limit_assumed then
+    request.output_limit := least(
+      request.output_limit, coalesce(model.output_limit, 2048),
+      case when model.context_window is not null then
+        greatest(2048, model.context_window - most.text - most.image - most.audio)
+      end
+    );
+  end if;
+  most.output := request.output_limit * coalesce(request.choices, 1);
 
   offer.model_id := model.id;
   offer.voice := coalesce(request.voice, model.voices[1]);
@@ -60,7 +69,8 @@ end
 $$;
 comment on function ai.find_offer(ai.run_request, ai.caller, ai.priced_call) is
   'Returns the model of a call with its routes, prices, output limit and maximum cost for a caller; or, in refusal, why there '
-  'is none. '
+  'is none. An output limit that the caller did not state is lowered to the model''s and to what the context window has room '
+  'for; to 2,048 where the model''s is unknown. '
   'Calls of a batch for one model read its routes once.';
 
 create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { parseWithSource } from "../http/source-json.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { readResponses, responsesProviderRequest } from "./request.ts";
 import { responsesSchema } from "./schema.ts";
@@ -21,8 +22,10 @@ function refusal(body: object): { code: string; param?: string } {
 }
 
 describe("what a response may cost", () => {
-  test("is 2,048 tokens of output unless told otherwise, under any one name", () => {
-    expect(readResponses(hello, 100)).toMatchObject({ outputLimit: 2_048, choices: 1, images: 0, inputBytes: 100 });
+  test("is 32,768 tokens of output at most, or a lower limit under any one name", () => {
+    const [choices, images, inputBytes] = [1, 0, 100];
+    const most = { outputLimit: 32_768, outputLimitAssumed: true, choices, images, inputBytes };
+    expect(readResponses(hello, 100)).toMatchObject(most);
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
       expect(refusal({ ...hello, [name]: 32_769 })).toEqual({ code: "invalid_request", param: name });
@@ -157,7 +160,7 @@ describe("what is not offered", () => {
     [{ tools: [{ type: "web_search" }], tool_choice: "required" }, "tool_choice"],
     [{ input: [{ type: "item_reference", id: "i" }] }, "input.0.id"],
     [{ input: [{ id: "i" }] }, "input.0.id"],
-    [{ input: [{ type: "web_search_call", id: "w", status: "completed" }] }, "input.0.type"],
+    [{ input: [{ type: "hosted_call", id: "w", status: "completed" }] }, "input.0.type"],
     [user({ type: "input_file", file_id: "f" }), "input.0.content.0.file_id"],
     [user({ type: "input_image", image_url: "https://example.com/a.png", file_id: "f" }), "input.0.content.0.file_id"],
   ] as const)("%j", ([fields, param]) => {
@@ -238,6 +241,29 @@ describe("what today's clients send", () => {
     expect(asked.ignored).toEqual(["web_search", "web_search", "tool_search"]);
     expect(asked.request).toMatchObject({ tool_choice: "auto" });
     expect(asked.inputEstimate.input_tokens).toBeGreaterThan(40);
+  });
+
+  // ResponseInputItem of openai-node, resources/responses/responses.ts.
+  test("calls of hosted tools in a history are left out by name", () => {
+    const hi = { type: "message", role: "user", content: "hi" };
+    const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "q" } };
+    const list = { type: "mcp_list_tools", id: "mcpl_1", server_label: "s", tools: [{ name: "t", input_schema: {} }] };
+    const input = [list, hi, search, { type: "local_shell_call_output", id: "l", output: "o" }, hi];
+    expect(sent({ input }).input).toEqual([hi, hi]);
+    const { ignored } = readResponses({ ...hello, input }, 100);
+    expect(ignored).toEqual(["mcp_list_tools", "web_search_call", "local_shell_call_output"]);
+  });
+
+  test("numbers, names and order of an item and its parts reach the provider as they came", () => {
+    const items =
+      '[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","2":1,"1":9223372036854775807},' +
+      '{"role":"user","content":[{"type":"input_text","text":"t","at":1e400}],"n":1.0}]';
+    const { body } = responsesProviderRequest(
+      readResponses(parseWithSource(`{"model":"m","input":${items}}`), 100),
+      to,
+    );
+    expect(body).toContain('"2":1,"1":9223372036854775807}');
+    expect(body).toContain('{"type":"input_text","text":"t","at":1e400}');
   });
 
   // CompactionTrigger and ResponseCompactionItemParam of openai-node, resources/responses/responses.ts. Codex sends

@@ -6,7 +6,7 @@ import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
-import { leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
+import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { estimateInput } from "../usage/estimate.ts";
@@ -64,7 +64,8 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     model: request.model,
     stream: request.stream === true,
     serviceTier: request.service_tier,
-    outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
+    // Agents state no limit, and fail at an answer that reaches one. Admission lowers it to the model's.
+    outputLimit: (limitName && request[limitName]) ?? outputLimits.max,
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "input", output: limitName },
     choices: 1,
@@ -100,12 +101,16 @@ function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest[
   return input.filter(({ type }) => type !== "item_reference");
 }
 
-/** Leaves hosted tools out of the items that bring tools. */
+/** Leaves out hosted tools in items that bring tools, and the items of hosted tools: their calls and outputs. */
 function leaveOutOfItems(input: ResponsesRequest["input"]) {
   if (typeof input === "string") return { input, hasTools: false, ignored: [] };
   const ignoredInAll: string[] = [];
   let hasTools = false;
   const items = input.flatMap((item): Item[] => {
+    if (isHostedItem(item)) {
+      ignoredInAll.push(item.type);
+      return [];
+    }
     if (item.type !== "additional_tools" && item.type !== "tool_search_output") return [item];
     const { left, ignored } = withoutHosted(item.tools);
     ignoredInAll.push(...ignored);

@@ -19,7 +19,7 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
-import { hostedOrClientTool } from "../tools/hosted-tools.ts";
+import { hostedItem, hostedOrClientTool } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
@@ -143,6 +143,7 @@ const item = z.discriminatedUnion("type", [
     text: z.looseObject({ verbosity: verbosity.optional() }).optional(),
   }),
   z.strictObject({ type: z.literal("item_reference"), id: z.string().max(512) }),
+  hostedItem,
 ]);
 
 /** The type of a message or a reference may be left out. */

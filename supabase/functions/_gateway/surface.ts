@@ -2,7 +2,7 @@ import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
-import type { Endpoint } from "./providers/kinds/kind.ts";
+import type { Endpoint, tellingHints } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { Provider } from "./providers/provider-settings.ts";
 import type { AnswerCheck, SaidTexts } from "./structured/answer-schema.ts";
@@ -33,6 +33,8 @@ export type Asked = {
   voice?: string;
   /** Members of the body that are not the endpoint's: they pass to a provider whose kind lists them. */
   others?: Readonly<Record<string, unknown>>;
+  /** The members that are left out for a provider whose kind refuses them. */
+  hints?: readonly (typeof tellingHints)[number][];
   /** Names that are left out for every provider. */
   ignored?: readonly string[];
   /** Whether an answer keeps to the schema that was asked for; absent where none was, or it cannot be told. */

@@ -18,6 +18,8 @@ beforeAll(async () => {
     AI_PROVIDER_FIRST_KIND: "openai",
     AI_PROVIDER_FIRST_API_KEY: "of-first",
     AI_PROVIDER_FIRST_BASE_URL: provider.url,
+    AI_PROVIDER_SECOND_KIND: "mistral",
+    AI_PROVIDER_SECOND_API_KEY: "of-second",
     AI_PROVIDER_SECOND_BASE_URL: provider.url,
   });
   model = await createPricedModel(tenant, { providers: ["first"] });
@@ -65,6 +67,12 @@ describe("a key in strict mode", () => {
     const retention = { prompt_cache_retention: "24h" as const };
     expect((await ask(retention)).outcome).toMatchObject({ object: "chat.completion" });
     expect((await ask(retention, mixed)).outcome).toMatchObject({ status: 400, param: "prompt_cache_retention" });
+  });
+
+  test("refuses a hint that the second route's provider would not get", async () => {
+    expect((await ask({ user: "u", store: false })).outcome).toMatchObject({ object: "chat.completion" });
+    expect((await ask({ user: "u", store: false }, mixed)).outcome).toMatchObject({ status: 400, param: "user" });
+    expect((await ask({ store: false }, mixed)).outcome).toMatchObject({ object: "chat.completion" });
   });
 
   test("serves a call of which nothing is left out, null members included", async () => {

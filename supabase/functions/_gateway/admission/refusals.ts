@@ -21,6 +21,10 @@ const advice = new Map([
     "unsupported_parameter messages",
     "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
   ],
+  [
+    "unsupported_parameter service_tier",
+    "A provider of this model has no price for the service tier. Leave it out, or name a tier with a price.",
+  ],
   ["invalid_request voice", "The model has no such voice. GET /v1/models lists the voices of each."],
 ]);
 

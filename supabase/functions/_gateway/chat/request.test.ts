@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseJson } from "../http/body.ts";
+import { parseWithSource } from "../http/source-json.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
@@ -209,6 +210,18 @@ test("numbers, names and order of a tool's schema reach the provider as they cam
     expect(sentBody).toContain(`"parameters":${schema}}`);
     expect(sentBody).toContain(`"schema":${schema}}`);
   }
+});
+
+test("numbers, names and order of a message, its parts and calls reach the provider as they came", () => {
+  const messages =
+    '[{"role":"user","content":[{"type":"text","text":"t","at":1e400}],"2":1,"1":0},' +
+    '{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},' +
+    '{"role":"tool","tool_call_id":"c","content":"5","ms":1.0,"id":9223372036854775807}]';
+  const chat = readChat(parseWithSource(`{"model":"m","messages":${messages}}`), messages.length);
+  const kind = kinds["openai-compatible"];
+  const provider = { baseUrl: "https://provider.test/v1", kind, allowPrivate: false, drains: false };
+  const { body } = chatProviderRequest(chat, { route, provider, workspaceId });
+  expect(body).toContain(`"messages":${messages}`);
 });
 
 describe("members that are not ours", () => {

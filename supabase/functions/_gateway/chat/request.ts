@@ -1,6 +1,7 @@
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
+import { tellingHints } from "../providers/kinds/kind.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked } from "../surface.ts";
 import { outputLimits } from "../text-fields.ts";
@@ -51,6 +52,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   return {
     request: functions ? { ...fields, tools: functions } : fields,
     others,
+    hints: tellingHints.filter((name) => request[name] !== undefined),
     ignored,
     serverTools,
     model: request.model,
@@ -82,7 +84,7 @@ function readInput({ messages }: ChatRequest) {
   let [images, imageTokensInAll, seconds, mediaBytes] = [0, 0, 0, 0];
   for (const message of messages) {
     const { content } = message;
-    if (message.role === "assistant" && message.tool_calls) texts.push(JSON.stringify(message.tool_calls));
+    if (message.role === "assistant" && message.tool_calls) texts.push(stringifyWithSource(message.tool_calls));
     if (typeof content === "string") texts.push(content);
     if (!Array.isArray(content)) continue;
     for (const part of content) {

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
 import { parseBody } from "../http/parse-body.ts";
+import { stringifyWithSource } from "../http/source-json.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
@@ -53,6 +54,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
     const counted = countTokens(request.input);
     return {
       request,
+      hints: request.user === undefined ? [] : ["user"],
       model: request.model,
       stream: false,
       inputBytes: counted === undefined ? bodyBytes : counted * reservedBytesPerToken,
@@ -69,7 +71,11 @@ export const embeddingsSurface: Surface<Embeddings> = {
   },
   request: ({ request: { user, ...fields } }, { route, provider: { kind } }) => ({
     endpoint: "embeddings",
-    body: JSON.stringify({ ...fields, user: kind.leftOut.includes("user") ? undefined : user, model: route.model }),
+    body: stringifyWithSource({
+      ...fields,
+      user: kind.leftOut.includes("user") ? undefined : user,
+      model: route.model,
+    }),
   }),
   answer: (gateway, call) => answerCall(gateway, call, format),
 };

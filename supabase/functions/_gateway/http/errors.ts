@@ -12,8 +12,16 @@ const catalogue = {
   unsupported_parameter: [400, "invalid_request_error", "This parameter or value is not supported."],
   workspace_header_required: [400, "invalid_request_error", "The header X-Platform-Workspace-Id is required."],
   invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],
-  insufficient_credits: [402, "insufficient_quota", "The credit balance does not cover this request."],
-  budget_exceeded: [402, "insufficient_quota", "A budget does not cover this request."],
+  insufficient_credits: [
+    402,
+    "insufficient_quota",
+    "The credit balance does not cover the most that this request may cost. Lower its output limit, or add credits.",
+  ],
+  budget_exceeded: [
+    402,
+    "insufficient_quota",
+    "A budget does not cover the most that this request may cost. Lower its output limit, or raise the budget.",
+  ],
   insufficient_scope: [403, "permission_error", "This credential may not do that."],
   app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
   workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { isObject } from "../structured/canonical.ts";
 import { GatewayError } from "./errors.ts";
+import { keepSource } from "./source-json.ts";
 
 type Issue = z.core.$ZodIssue;
 
@@ -20,7 +21,7 @@ export function parseBody<Schema extends z.ZodType>(
     error: ({ input }) => (input === undefined ? "This field is required." : undefined),
   });
   if (!parsed.success) throw refuseBody(parsed.error, refused);
-  return parsed.data;
+  return keepSource(parsed.data, value) as z.output<Schema>;
 }
 
 /**

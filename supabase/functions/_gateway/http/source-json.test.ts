@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseWithSource, stringifyWithSource } from "./source-json.ts";
+import { keepSource, parseWithSource, stringifyWithSource } from "./source-json.ts";
 
 /** What a surface sends: its own members, and the client's values by reference. */
 const sent = (text: string) => stringifyWithSource({ tools: (parseWithSource(text) as { tools: unknown }).tools });
@@ -50,6 +50,26 @@ test.for(['{"a":{"x":{"y":1.0,"y":2}}}', '{"a":{"__proto__":1},"a":{"b":1.0}}', 
 
 test.for(["", "{", '{"a":01}', '{"a":1.}', "{'a':1}", '{"a":1.0,}'])("%j is not JSON", (text) => {
   expect(() => parseWithSource(text)).toThrow(SyntaxError);
+});
+
+describe("a checker's copy", () => {
+  const text = '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null}}';
+  const copyOf = () => JSON.parse(text);
+
+  test("has the source where it is the same", () => {
+    expect(stringifyWithSource(keepSource(copyOf(), parseWithSource(text)))).toBe(text);
+  });
+
+  type Copy = { a: unknown[]; b: Record<string, unknown> };
+  test.for<[string, (copy: Copy) => object, string]>([
+    ["a member is gone", ({ a }) => ({ a, b: { n: 2 } }), '{"a":[{"n":1.0}],"b":{"n":2}}'],
+    ["a member is new", ({ a, b }) => ({ a, b, c: 1 }), '{"a":[{"n":1.0}],"b":{"n":2.0,"x":null},"c":1}'],
+    ["a value is another", ({ b }) => ({ a: [{ n: 3 }], b }), '{"a":[{"n":3}],"b":{"n":2.0,"x":null}}'],
+    ["an entry is gone", ({ b }) => ({ a: [], b }), '{"a":[],"b":{"n":2.0,"x":null}}'],
+    ["a list became an object", ({ a, b }) => ({ a: { ...a }, b }), '{"a":{"0":{"n":1.0}},"b":{"n":2.0,"x":null}}'],
+  ])("is written anew where %s", ([_, change, written]) => {
+    expect(stringifyWithSource(keepSource(change(copyOf()), parseWithSource(text)))).toBe(written);
+  });
 });
 
 test("a schema of 8 MB keeps its source", () => {

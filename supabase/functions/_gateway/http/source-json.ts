@@ -47,6 +47,27 @@ export function stringifyWithSource(value: unknown): string {
   return from === 0 ? text : written + text.slice(from);
 }
 
+/**
+ * Puts the objects and lists of a parsed value back in place of a checker's copies that have the same members, as copies
+ * have no source.
+ */
+export function keepSource(copy: unknown, original: unknown): unknown {
+  if (copy === original || !isContainer(copy) || !isContainer(original)) return copy;
+  const names = Object.keys(copy);
+  const members = copy as Record<string, unknown>;
+  let isSame = Array.isArray(copy) === Array.isArray(original) && names.length === Object.keys(original).length;
+  for (const name of names) {
+    const own = Object.hasOwn(original, name) ? (original as Record<string, unknown>)[name] : undefined;
+    members[name] = keepSource(members[name], own);
+    isSame &&= members[name] === own;
+  }
+  return isSame && sources.has(original) ? original : copy;
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
 /** Where the JSON string that begins at a quote ends. A loop: a pattern would overflow the stack. */
 function endOfString(text: string, begin: number): number {
   let at = begin;

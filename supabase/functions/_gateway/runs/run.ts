@@ -202,9 +202,12 @@ const maxIgnored = 100;
 const maxNameLength = 128;
 
 /** The members and tools of a request that its provider did not get. */
-export function ignoredNames({ ignored = [], others = {} }: Asked, provider: Provider | undefined): string[] {
+export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, provider?: Provider): string[] {
   const left = Object.keys(others).filter((name) => !provider?.kind.passes?.includes(name));
-  return [...new Set([...ignored, ...left])].slice(0, maxIgnored).map((name) => name.slice(0, maxNameLength));
+  const leftHints = hints.filter((name) => provider?.kind.leftOut.includes(name));
+  return [...new Set([...ignored, ...left, ...leftHints])]
+    .slice(0, maxIgnored)
+    .map((name) => name.slice(0, maxNameLength));
 }
 
 /** Returns native response metadata, with the amounts that settlement books. */

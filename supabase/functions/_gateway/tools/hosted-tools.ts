@@ -25,6 +25,38 @@ const hostedToolTypes = [
 ] as const;
 const hosted: ReadonlySet<unknown> = new Set(hostedToolTypes);
 
+/** Calls of hosted tools and what came of them, in a response's input (the type `ResponseInputItem` there). */
+const hostedItemTypes = [
+  "apply_patch_call",
+  "apply_patch_call_output",
+  "code_interpreter_call",
+  "computer_call",
+  "computer_call_output",
+  "file_search_call",
+  "image_generation_call",
+  "local_shell_call",
+  "local_shell_call_output",
+  "mcp_approval_request",
+  "mcp_approval_response",
+  "mcp_call",
+  "mcp_list_tools",
+  "program",
+  "program_output",
+  "shell_call",
+  "shell_call_output",
+  "web_search_call",
+] as const;
+const hostedItems: ReadonlySet<unknown> = new Set(hostedItemTypes);
+
+/** An item of a hosted tool. Only its type is read. */
+export const hostedItem = z.object({ type: z.enum(hostedItemTypes), id: z.string().optional() });
+
+export function isHostedItem<Item extends { type: string }>(
+  item: Item,
+): item is Extract<Item, z.infer<typeof hostedItem>> {
+  return hostedItems.has(item.type);
+}
+
 /** A hosted tool in a request's `tools`. Only its type is read. */
 export const hostedTool = z.object({ type: z.enum(hostedToolTypes) });
 

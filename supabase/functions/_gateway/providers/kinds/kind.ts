@@ -77,15 +77,10 @@ export type ModelLists = {
   spell?: (model: string) => string;
 };
 
+/** Hints that say something: the others can only state the default. */
+export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
 /** OpenAI's members of a chat that do not change the answer. */
-export type Hint =
-  | "metadata"
-  | "modalities"
-  | "prompt_cache_key"
-  | "safety_identifier"
-  | "service_tier"
-  | "store"
-  | "user";
+export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";
 
 export type AssistantTurn = {
   /** Members of the message in addition to `role`, `content` and `tool_calls`. */

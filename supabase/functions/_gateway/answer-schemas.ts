@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { completion } from "./chat/answer.ts";
+import { completion } from "./chat/surface.ts";
 import { embeddingList } from "./embeddings/surface.ts";
-import { response } from "./responses/answer.ts";
+import { response } from "./responses/surface.ts";
 
 /**
  * What the gateway answers, for its document and for whoever checks answers by it. Some of it the database writes as

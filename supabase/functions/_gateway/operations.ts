@@ -16,7 +16,7 @@ import { chatSchema } from "./chat/schema.ts";
 import { embeddingsSchema } from "./embeddings/surface.ts";
 import { generated, generateSchema } from "./generate/surface.ts";
 import type { ErrorCode } from "./http/errors.ts";
-import { costReceipt, costReceipts, invoiceReceipt } from "./imports/receipts.ts";
+import { costReceipt, costReceipts, invoiceReceipt } from "./imports/serve-import.ts";
 import { responsesSchema } from "./responses/schema.ts";
 import { speechSchema } from "./speech/request.ts";
 

@@ -1,7 +1,6 @@
-import { hex } from "./admission/credentials.ts";
+import { hex, readOrAuthenticate } from "./admission/credentials.ts";
 import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
-import { readOrAuthenticate } from "./admission/read-or-authenticate.ts";
 import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { replayAnswer } from "./answers/replay.ts";

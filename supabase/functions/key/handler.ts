@@ -1,5 +1,5 @@
+import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 

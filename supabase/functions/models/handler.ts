@@ -1,7 +1,7 @@
 import { z } from "zod";
+import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { providersWith } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Caller, ModelKind } from "../_gateway/database.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { GatewayError } from "../_gateway/http/errors.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
+import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import { readOrAuthenticate } from "../_gateway/admission/read-or-authenticate.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
 import { refuseBody } from "../_gateway/http/parse-body.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";

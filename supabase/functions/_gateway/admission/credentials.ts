@@ -43,3 +43,13 @@ export function createCredentialReader(
 export function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** Whoever has no good credential is told that and nothing of their request: 401 and 403 come before 400. */
+export async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
+  try {
+    return read();
+  } catch (error) {
+    await check();
+    throw error;
+  }
+}

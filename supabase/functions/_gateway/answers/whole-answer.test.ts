@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import type { AdmittedCall } from "../call.ts";
-import { chatFormat } from "../chat/answer.ts";
 import type { Chat } from "../chat/request.ts";
+import { chatFormat } from "../chat/surface.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { readWholeAnswer } from "./whole-answer.ts";

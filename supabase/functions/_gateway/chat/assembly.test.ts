@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { dataOf } from "../answers/sse.ts";
 import { maxKept } from "../runs/captured-content.ts";
 import { createAssembly } from "./assembly.ts";
-import { replayChat } from "./replay.ts";
 import { readChat } from "./request.ts";
+import { replayChat } from "./surface.ts";
 
 const entry = (token: string) => ({ token, logprob: -0.5, bytes: [...token].map((letter) => letter.charCodeAt(0)) });
 const chunk = (index: number, delta: object, logprobs: object | null, finish_reason: string | null = null) => ({

@@ -2,8 +2,7 @@ import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxKept } from "../runs/captured-content.ts";
-import { saidInChat } from "./said.ts";
-import { usageToShow } from "./usage.ts";
+import { saidInChat, usageToShow } from "./completion.ts";
 
 const text = z.string().nullish().catch(undefined);
 const entries = z.array(z.unknown()).nullish().catch(undefined);

@@ -3,8 +3,7 @@ import { createStreamReader, type Reading, type StreamReader } from "../answers/
 import type { Platform } from "../runs/run.ts";
 import type { UsageLimits } from "../usage/usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { createChunkReader } from "./chunk.ts";
-import { usageToShow } from "./usage.ts";
+import { createChunkReader, usageToShow } from "./completion.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;

@@ -1,12 +1,18 @@
+import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
+import { hasError } from "../answers/error-events.ts";
 import { bodyLimits } from "../http/body.ts";
-import type { Surface } from "../surface.ts";
-import { answerWithTools } from "../tools/tool-loop.ts";
-import { chatFormat } from "./answer.ts";
+import type { AnswerFormat, Surface } from "../surface.ts";
+import { answerWithTools, type ToolDialect } from "../tools/tool-loop.ts";
+import { readTier } from "../usage/read-usage.ts";
+import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
+import { createAssembly } from "./assembly.ts";
+import { readChatUsage, readMessage, saidInChat } from "./completion.ts";
+import { completedEvent, createChatReader, outputTexts } from "./events.ts";
 import { chatProviderRequest } from "./provider-request.ts";
-import { replayChat } from "./replay.ts";
 import { type Chat, readChat } from "./request.ts";
-import { chatTools } from "./tool-dialect.ts";
+import { correctToolCalls } from "./tool-calls.ts";
+import { type AnswerName, createStepReader } from "./tool-events.ts";
 
 /** `POST /v1/chat/completions`. */
 export const chatSurface: Surface<Chat> = {
@@ -24,3 +30,84 @@ export const chatSurface: Surface<Chat> = {
       : answerCall(gateway, call, chatFormat);
   },
 };
+
+/** A chat completion, as far as it is read here. */
+export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+
+/** How chat completions are read, whole or streamed. */
+export const chatFormat = {
+  readAnswer(value, limits) {
+    const { success, data } = completion.safeParse(value);
+    if (!success) return undefined;
+    return {
+      usage: readChatUsage(data, limits),
+      servedTier: readTier(data),
+      output: outputTexts,
+      // As in a stream. OpenRouter puts a choice next to an error: openrouter.ai/docs/api-reference/errors
+      failed: hasError(data),
+      corrected: correctToolCalls(data.choices),
+      said: () => saidInChat(value),
+    };
+  },
+  createReader({ asked, model, open, usageLimits }) {
+    const usageAsked = asked.request.stream_options?.include_usage === true;
+    const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
+    const unnamed = { id: open.run.run_id, model };
+    return createChatReader({ usageAsked, usageLimits, choices: asked.choices, assembly, unnamed });
+  },
+} satisfies AnswerFormat<Chat>;
+
+/** Chats with server tools. */
+const chatTools: ToolDialect<Chat> = {
+  format: chatFormat,
+  stepRequest(asked, { first, last, added }) {
+    const { tool_choice, ...request } = asked.request;
+    // `tool_choice` applies once; on the last step, tools are disabled.
+    const choice = last ? "none" : first ? tool_choice : undefined;
+    const messages = [...request.messages, ...added];
+    return { ...asked, request: { ...request, messages, ...(choice === undefined ? {} : { tool_choice: choice }) } };
+  },
+  readTurn: readMessage,
+  toolResult: ({ id }, content) => ({ role: "tool", tool_call_id: id, content }),
+  wholeAnswer: (last, { usage }) => ({ ...last, usage: addUsage(last.usage, usage, chatUsageNames) }),
+  createReaders({ asked, model, open }) {
+    const name: AnswerName = { created: 0, model };
+    const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
+    const usageAsked = asked.request.stream_options?.include_usage === true;
+    return (step) => createStepReader({ ...step, name, assembly, usageAsked });
+  },
+};
+
+const kept = z.looseObject({
+  id: z.string(),
+  created: z.number(),
+  model: z.string(),
+  choices: z.array(
+    z.looseObject({
+      index: z.number(),
+      message: z.looseObject({ tool_calls: z.array(z.looseObject({})).optional() }),
+      logprobs: z.unknown().optional(),
+      finish_reason: z.string().nullable(),
+    }),
+  ),
+  usage: z.unknown().optional(),
+  platform: z.looseObject({ usage: z.record(z.string(), z.number()) }),
+});
+
+/** A kept chat as a stream: all its content in one chunk, and its completion. */
+export function replayChat(answer: unknown, { request }: Chat): string {
+  const { id, created, model, choices, usage, platform } = kept.parse(answer);
+  const head = { id, object: "chat.completion.chunk", created, model };
+  const content = choices.map(({ index, message: { tool_calls, ...message }, logprobs = null, finish_reason }) => ({
+    index,
+    delta: {
+      ...message,
+      ...(tool_calls ? { tool_calls: tool_calls.map((call, at) => ({ index: at, ...call })) } : {}),
+    },
+    logprobs,
+    finish_reason,
+  }));
+  const usageAsked = request.stream_options?.include_usage === true;
+  const completion = completedEvent({ id, created, model, usageAsked, usage, platform });
+  return `data: ${JSON.stringify({ ...head, choices: content })}\n\n${completion}`;
+}

@@ -4,10 +4,8 @@ import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { type Chunk, createChunkReader, isFinish } from "./chunk.ts";
+import { type Chunk, createChunkReader, isFinish, turnOf, usageToShow } from "./completion.ts";
 import { completedEvent, outputTexts } from "./events.ts";
-import { turnOf } from "./message.ts";
-import { usageToShow } from "./usage.ts";
 
 /** Azure's asynchronous content filter sends choices without a delta. */
 const delta = z

@@ -2,8 +2,7 @@ import { type ProviderCost, providerCost, providerCostBatch } from "../../_share
 import type { Caller, GatewayDatabase, StoredRecord } from "../database.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
 import { refuseBody } from "../http/parse-body.ts";
-import type { CostReceipt } from "./receipts.ts";
-import { orRefusal } from "./stored-record.ts";
+import { type CostReceipt, orRefusal } from "./serve-import.ts";
 
 /** Reads one reported cost. @throws GatewayError naming the field */
 export function readCost(value: unknown): ProviderCost {

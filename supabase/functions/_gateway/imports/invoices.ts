@@ -1,8 +1,7 @@
 import { type ProviderInvoice, providerInvoice } from "../../_shared/provider-records.ts";
 import type { Caller, GatewayDatabase } from "../database.ts";
 import { refuseBody } from "../http/parse-body.ts";
-import type { InvoiceReceipt } from "./receipts.ts";
-import { orRefusal } from "./stored-record.ts";
+import { type InvoiceReceipt, orRefusal } from "./serve-import.ts";
 
 /** Reads a reviewed invoice. @throws GatewayError naming the field */
 export function readInvoice(value: unknown): ProviderInvoice {

@@ -1,9 +1,12 @@
+import { z } from "zod";
 import { parseExactJson } from "../../_shared/exact-json.ts";
+import { readOrAuthenticate } from "../admission/credentials.ts";
 import { readCaller, readLabels } from "../admission/labels.ts";
-import { readOrAuthenticate } from "../admission/read-or-authenticate.ts";
-import type { Caller } from "../database.ts";
+import type { Caller, StoredRecord } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 import { parseJson } from "../http/body.ts";
+import { errorSchema } from "../http/error-schema.ts";
+import { GatewayError, isErrorCode } from "../http/errors.ts";
 import type { Handler } from "../http/router.ts";
 
 /** What an import takes and does with it. */
@@ -35,3 +38,29 @@ export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, stor
     }
   };
 }
+
+/** What became of a record. @throws GatewayError where the database refused it */
+export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {
+  if (stored?.outcome !== undefined) return stored.outcome;
+  const code = stored?.refused ?? "internal_error";
+  if (!isErrorCode(code)) throw new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
+  throw new GatewayError(code, { message: stored?.message, param: stored?.param });
+}
+
+/** What imports answer. */
+export const costReceipt = z.object({
+  accepted: z.literal(true),
+  externalRunId: z.string(),
+  outcome: z.enum(["stored", "corrected", "unchanged", "stale"]),
+});
+export type CostReceipt = z.output<typeof costReceipt>;
+
+/** One outcome or error for each record, in their order. */
+export const costReceipts = z.object({
+  results: z.array(
+    z.union([costReceipt, errorSchema.extend({ accepted: z.literal(false), externalRunId: z.string().optional() })]),
+  ),
+});
+
+export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
+export type InvoiceReceipt = z.output<typeof invoiceReceipt>;

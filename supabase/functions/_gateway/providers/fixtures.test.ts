@@ -7,10 +7,10 @@ import {
 } from "../../../../scripts/local-stack/services/provider/fixtures.ts";
 import { formatDecimal } from "../../_shared/decimal.ts";
 import { usageCostUsd } from "../../_shared/money.ts";
-import { chatFormat } from "../chat/answer.ts";
 import { createChatReader } from "../chat/events.ts";
-import { responsesFormat } from "../responses/answer.ts";
+import { chatFormat } from "../chat/surface.ts";
 import { createResponsesReader } from "../responses/events.ts";
+import { responsesFormat } from "../responses/surface.ts";
 import { parseAnswer, readEmbeddingUsage, readGeminiUsage } from "../usage/read-usage.ts";
 import type { StatedUsage } from "../usage/usage.ts";
 

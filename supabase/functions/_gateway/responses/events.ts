@@ -3,9 +3,9 @@ import { tellsError } from "../answers/error-events.ts";
 import { beginEvents } from "../answers/first-event.ts";
 import { keepaliveLine } from "../answers/sse.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import type { SaidTexts } from "../structured/answer-schema.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
-import { saidInResponse } from "./said.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -81,4 +81,21 @@ export function completion(event: z.infer<typeof eventShape> | undefined, platfo
   if (!event) return "data: [DONE]\n\n";
   const data = { ...event, response: { ...event.response, platform }, platform };
   return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;
+}
+
+const part = z.looseObject({ type: z.string(), text: z.string().optional() });
+const response = z.looseObject({
+  output: z.array(z.looseObject({ type: z.string(), content: z.array(part).nullish().catch(undefined) })),
+});
+
+const calls = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
+
+/** What a response says: its last message, unless it calls functions. */
+export function saidInResponse(value: unknown): SaidTexts {
+  const { output } = response.safeParse(value).data ?? { output: [] };
+  if (output.some(({ type }) => calls.has(type))) return [];
+  const content = output.findLast(({ type }) => type === "message")?.content;
+  if (!content) return [null];
+  if (content.some(({ type }) => type === "refusal")) return [null];
+  return [content.map(({ text = "" }) => text).join("")];
 }

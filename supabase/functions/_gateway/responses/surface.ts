@@ -1,11 +1,14 @@
+import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
-import type { Surface } from "../surface.ts";
-import { answerWithTools } from "../tools/tool-loop.ts";
-import { responsesFormat } from "./answer.ts";
+import type { AnswerFormat, Surface } from "../surface.ts";
+import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
+import { readTier } from "../usage/read-usage.ts";
+import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
+import { createResponsesReader, readResponseUsage, saidInResponse } from "./events.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
-import { responsesTools } from "./tool-dialect.ts";
+import { type Conversation, createStepReader } from "./tool-events.ts";
 
 /** `POST /v1/responses`, stateless. */
 export const responsesSurface: Surface<Responses> = {
@@ -23,3 +26,97 @@ export const responsesSurface: Surface<Responses> = {
       : answerCall(gateway, call, responsesFormat);
   },
 };
+
+/** A response, as far as it is read here. */
+export const response = z.looseObject({
+  output: z.array(z.unknown()),
+  status: z.string().optional(),
+  usage: z.unknown().optional(),
+});
+
+/** The texts of a whole response that are output. */
+const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
+
+/** How responses are read, whole or streamed. */
+export const responsesFormat: AnswerFormat<Responses> = {
+  readAnswer(value, limits) {
+    const { success, data } = response.safeParse(value);
+    if (!success) return undefined;
+    return {
+      usage: readResponseUsage(data, limits),
+      servedTier: readTier(data),
+      output: wholeTexts,
+      said: () => saidInResponse(value),
+      failed: data.status === "failed" || data.status === "cancelled",
+    };
+  },
+  createReader: createResponsesReader,
+};
+
+const functionCall = z.looseObject({
+  type: z.literal("function_call"),
+  call_id: z.string(),
+  name: z.string(),
+  arguments: z.string(),
+});
+const itemList = z.looseObject({ output: z.array(z.looseObject({ type: z.string() })) });
+type Item = z.infer<typeof itemList>["output"][number];
+
+/** Responses with server tools. */
+const responsesTools: ToolDialect<Responses> = {
+  format: responsesFormat,
+  stepRequest(asked, { first, last, added }) {
+    const { tool_choice, input, ...request } = asked.request;
+    // `tool_choice` applies once; on the last step, tools are disabled.
+    const choice = last ? "none" : first ? tool_choice : undefined;
+    const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
+    return {
+      ...asked,
+      request: {
+        ...request,
+        input: added.length > 0 ? [...items, ...added] : input,
+        ...(choice === undefined ? {} : { tool_choice: choice }),
+      },
+    };
+  },
+  readTurn,
+  toolResult: ({ id }, content) => ({ type: "function_call_output", call_id: id, output: content }),
+  wholeAnswer(last, { answers, usage }) {
+    const output = [...answers.flatMap(shownItems), ...itemsOf(last)];
+    return { ...last, output, usage: addUsage(last.usage, usage, responseUsageNames) };
+  },
+  createReaders() {
+    const conversation: Conversation = { nextIndex: 0, nextSequence: 0, shown: [] };
+    let ended: (() => unknown) | undefined;
+    return (step) => {
+      if (ended) conversation.shown.push(...shownItems(ended()));
+      const { response: own, ...reader } = createStepReader({ ...step, conversation });
+      ended = own;
+      return { ...reader, turn: () => readTurn(own()) };
+    };
+  },
+};
+
+function readTurn(answer: unknown): Turn {
+  const items = itemsOf(answer);
+  const toolCalls = items.flatMap((item) => {
+    const { data } = functionCall.safeParse(item);
+    return data ? [{ id: data.call_id, name: data.name, arguments: data.arguments }] : [];
+  });
+  return { said: items.flatMap(asInput), toolCalls };
+}
+
+/** Items without the marks of a provider that would look them up, where nothing is stored. */
+function asInput({ id, status, ...item }: Item): object[] {
+  const known = item.type === "message" || item.type === "function_call";
+  return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
+}
+
+/** What the client sees of a step that others follow: all but the calls of our tools. */
+function shownItems(answer: unknown): Item[] {
+  return itemsOf(answer).filter(({ type }) => type !== "function_call");
+}
+
+function itemsOf(answer: unknown): Item[] {
+  return itemList.safeParse(answer).data?.output ?? [];
+}

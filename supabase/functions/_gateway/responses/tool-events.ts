@@ -3,8 +3,15 @@ import { beginEvents } from "../answers/first-event.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
-import { completion, endEvents, failureEvent, outputTexts, readOther, readResponseUsage } from "./events.ts";
-import { saidInResponse } from "./said.ts";
+import {
+  completion,
+  endEvents,
+  failureEvent,
+  outputTexts,
+  readOther,
+  readResponseUsage,
+  saidInResponse,
+} from "./events.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),

@@ -11,8 +11,7 @@ import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
 import { type CallUse, factsOf, type RunCost, runCost, totalCounts } from "./run-cost.ts";
-import type { Outcome, UsageSource } from "./settlements.ts";
-import type { Step } from "./steps.ts";
+import type { Outcome, Step, UsageSource } from "./settlements.ts";
 
 /** How a run ended. */
 export type RunEnd = {

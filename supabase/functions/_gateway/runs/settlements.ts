@@ -4,7 +4,6 @@ import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
 import type { RunCost } from "./run-cost.ts";
-import type { Step } from "./steps.ts";
 
 /** How a run ended, as `ai.settle_runs` takes it: usage and cost of all its provider calls together. */
 export type Outcome = TokenCounts &
@@ -106,3 +105,12 @@ export function createSettlements(options: {
     },
   };
 }
+
+/** One entry of `platform.steps`, and nothing more. */
+export type Step = {
+  step: number;
+  type: "model" | "tool" | "retry";
+  name: string;
+  status: "succeeded" | "failed" | "aborted";
+  latency_ms: number;
+};

@@ -2,8 +2,7 @@ import type { Attempt } from "../../_shared/attempt.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import type { RunRoute } from "../database.ts";
 import type { RunEnd } from "../runs/run.ts";
-import type { UsageSource } from "../runs/settlements.ts";
-import type { Step } from "../runs/steps.ts";
+import type { Step, UsageSource } from "../runs/settlements.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
 /** A step, with its request to a provider where it made one. Times are milliseconds of the gateway's clock. */

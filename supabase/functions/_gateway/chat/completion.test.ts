@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readMessage } from "./message.ts";
+import { readMessage } from "./completion.ts";
 
 test("a message with tool calls goes back to the provider as it came", () => {
   const message = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { saidInResponse } from "./said.ts";
+import { saidInResponse } from "./events.ts";
 
 const message = { type: "message", content: [{ type: "output_text", text: "Let me look." }] };
 

@@ -1,0 +1,153 @@
+import { z } from "zod";
+import { hasError, tellsError } from "../answers/error-events.ts";
+import type { Reading } from "../answers/stream-reader.ts";
+import type { SaidTexts } from "../structured/answer-schema.ts";
+import { isObject } from "../structured/canonical.ts";
+import type { Turn } from "../tools/tool-loop.ts";
+import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
+import { readStatedCounts } from "../usage/stated-counts.ts";
+import { latestUsage, type StatedUsage, type UsageLimits } from "../usage/usage.ts";
+import { createToolCallNumbering } from "./tool-calls.ts";
+
+const chunkShape = z.looseObject({
+  id: z.string().optional().catch(undefined),
+  created: z.number().optional().catch(undefined),
+  model: z.string().optional().catch(undefined),
+  choices: z.array(z.unknown()).nullish(),
+});
+export type Chunk = z.infer<typeof chunkShape>;
+
+/** What an event says about its stream; its chunk if the stream continues; and whether its data was corrected in place. */
+type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
+
+/**
+ * Reads usage, errors and finish reasons of a stream's chunks.
+ * @param choices how many were asked for
+ */
+export function createChunkReader({
+  choices: asked,
+  usageLimits,
+}: {
+  choices: number;
+  usageLimits: UsageLimits;
+}): (data: unknown) => ReadChunk {
+  const finished = new Set<unknown>();
+  const numberToolCalls = createToolCallNumbering();
+  return (data) => {
+    const { success, data: chunk } = chunkShape.safeParse(data);
+    if (!success) return { fate: "fail" };
+    const { choices } = chunk;
+    const usage = readChatUsage(chunk, usageLimits);
+    if (choices ? hasError(chunk) : tellsError(chunk)) return { fate: "fail", usage, usageIsFinal: true };
+    const statesUsage = usage !== undefined || isPresent(chunk.usage);
+    // Some send events of their own, such as {"type":"ping"}, at which stock clients fail.
+    if (!choices && !statesUsage) return { fate: "drop" };
+    for (const choice of choices ?? []) {
+      if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
+    }
+    const usageIsFinal = !choices?.length && statesUsage;
+    return {
+      fate: "pass",
+      chunk,
+      corrected: numberToolCalls(choices ?? []),
+      usage,
+      usageIsFinal,
+      servedTier: readTier(chunk),
+      finished: finished.size >= asked,
+      // Azure's first chunk has the prompt's filter results only.
+      content: Boolean(choices?.length),
+    };
+  };
+}
+
+/** Whether a finish reason ends its choice. Any text does, apart from "null", which DashScope sends until the end. */
+export function isFinish(reason: unknown): boolean {
+  return Boolean(reason) && reason !== "null";
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+const message = z.looseObject({
+  tool_calls: z
+    .array(
+      z.looseObject({
+        id: text,
+        function: z.looseObject({ name: z.string(), arguments: text }),
+      }),
+    )
+    .nullish(),
+});
+const firstChoice = z.looseObject({ choices: z.array(z.looseObject({ message: z.unknown() })).min(1) });
+
+/** The first message of a whole chat completion and the tools that it calls; empty if it has none. */
+export function readMessage(answer: unknown): Turn {
+  return turnOf(firstChoice.safeParse(answer).data?.choices[0]?.message);
+}
+
+/** An assistant's message, which goes back to the provider as it came, and the tools that it calls. */
+export function turnOf(value: unknown): Turn {
+  const { success, data } = message.safeParse(value);
+  if (!success) return { said: [], toolCalls: [] };
+  const toolCalls = (data.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
+    id,
+    name,
+    arguments: text,
+  }));
+  return { said: [value as object], toolCalls };
+}
+
+const chatChoices = z.looseObject({
+  choices: z.array(
+    z.looseObject({
+      message: z.looseObject({ content: z.string().nullish(), tool_calls: z.array(z.unknown()).nullish() }),
+    }),
+  ),
+});
+
+/** What a whole chat completion says in its choices, those that call functions left out. */
+export function saidInChat(value: unknown): SaidTexts {
+  const choices = chatChoices.safeParse(value).data?.choices ?? [];
+  return choices.flatMap(({ message }) => (message.tool_calls?.length ? [] : [message.content ?? null]));
+}
+
+type Holder = Record<string, unknown>;
+
+/**
+ * The usages that a completion or a chunk states, the one that OpenAI would state last. Groq may put it into `x_groq`,
+ * Moonshot into the choice that finishes, llama.cpp into `timings`, and Ollama's own API into the answer itself.
+ */
+function usagesIn(holder: Holder): Holder[] {
+  const { usage, choices, x_groq, timings } = holder;
+  const holders = [x_groq, ...(Array.isArray(choices) ? choices : []), { usage }];
+  const stated = holders.flatMap((each) => (isObject(each) && isObject(each.usage) ? [each.usage] : []));
+  const own = "prompt_eval_count" in holder || "eval_count" in holder ? [holder] : [];
+  return [...own, ...(isObject(timings) ? usageOfTimings(timings) : []), ...stated];
+}
+
+/** llama.cpp's count of a call: https://github.com/ggml-org/llama.cpp/pull/15827 */
+function usageOfTimings({ prompt_n, cache_n = 0, predicted_n }: Holder): Holder[] {
+  if (typeof prompt_n !== "number" || typeof cache_n !== "number") return [];
+  return [{ prompt_tokens: prompt_n + cache_n, completion_tokens: predicted_n, cached_tokens: cache_n }];
+}
+
+/** Reads the usage that a completion or a chunk states. @returns undefined where it states too little to charge by */
+export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage | undefined {
+  const usage = usagesIn(holder)
+    .map((stated) => readCompletionUsage(stated, limits))
+    .reduce((earlier, next) => (next ? latestUsage(earlier, next) : earlier), undefined);
+  const servedTier = readTier(holder);
+  return usage && servedTier !== undefined ? { ...usage, servedTier } : usage;
+}
+
+/** The usage of a chunk as it is stated, unless it is all zeros and another was stated before. */
+export function usageToShow(earlier: Holder | undefined, chunk: Holder): Holder | undefined {
+  const hasCounts = (usage: Holder) => Object.values(readStatedCounts(usage)).some((count) => count > 0);
+  const usages = usagesIn(chunk);
+  return usages.findLast(hasCounts) ?? earlier ?? usages.at(-1);
+}

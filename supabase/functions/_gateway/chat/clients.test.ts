@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import { parseWithSource } from "../http/source-json.ts";
+import { kinds } from "../providers/kinds/registry.ts";
+import type { ProviderTarget } from "../surface.ts";
+import { chatProviderRequest } from "./provider-request.ts";
+import { readChat } from "./request.ts";
+
+const hello = { model: "m", messages: [{ role: "user", content: "hello" }] };
+const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
+const workspaceId = "0b6b1a3e-0000-4000-8000-000000000000";
+
+const sent = (body: object, kind = kinds.openai) => {
+  const provider = { baseUrl: "https://provider.test/v1", kind, allowPrivate: false, drains: false };
+  return JSON.parse(text(body, provider));
+};
+const text = (body: object, provider: ProviderTarget["provider"]) =>
+  chatProviderRequest(readChat(body, 1_000), { route, provider, workspaceId }).body;
+const user = (part: object) => ({ model: "m", messages: [{ role: "user", content: [part] }] });
+const refusal = (body: object) => {
+  try {
+    readChat(body, 1_000);
+  } catch (error) {
+    return error;
+  }
+};
+
+describe("what could change the bill does not pass", () => {
+  // "processed with the service tier configured in the Project settings": openai-node, completions.ts, `service_tier`.
+  test("OpenAI gets the default tier where the client leaves the tier to the project", () => {
+    expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
+  });
+
+  // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
+  test.for(["https://example.com/a.pdf", "http://example.com/a.pdf", "HTTPS://example.com/a.pdf", "gs://bucket/a.pdf"])(
+    "a file's content is not an address: %s",
+    (file_data) => {
+      expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
+    },
+  );
+
+  test.for(["data:application/pdf;base64,JVBERi0=", "JVBERi0="])("a file's content passes: %s", (file_data) => {
+    const body = user({ type: "file", file: { filename: "a.pdf", file_data } });
+    expect(sent(body).messages).toEqual(body.messages);
+  });
+
+  // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
+  test("OpenRouter's reasoning has no mode that makes several answers", () => {
+    const reasoning = { effort: "high", mode: "pro" };
+    const body = { ...hello, reasoning };
+    expect(refusal(body) ?? sent(body, kinds.openrouter).reasoning).not.toMatchObject(reasoning);
+  });
+});
+
+// github.com/vllm-project/vllm/pull/25794: `chat_template` is a template that the server runs, `tokenize` blocks it.
+describe("a template of the client's is not run", () => {
+  test.for(["chat_template", "tokenize"])("%s stays out of chat_template_kwargs", (name) => {
+    const body = { ...hello, chat_template_kwargs: { enable_thinking: false, [name]: "{{ 1 }}" } };
+    expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty(name);
+  });
+
+  test("a switch of the model's own template passes", () => {
+    const chat_template_kwargs = { enable_thinking: false };
+    expect(sent({ ...hello, chat_template_kwargs }, kinds.vllm)).toMatchObject({ chat_template_kwargs });
+  });
+});
+
+describe("what clients send is served", () => {
+  const call = { id: "t1", type: "function", function: { name: "look", arguments: "{}" } };
+
+  // github.com/64bit/async-openai/issues/568, github.com/VectifyAI/OpenKB/issues/242 (OpenAI Agents SDK).
+  test.for([
+    { type: "image_url", image_url: { url: "data:image/png;base64,iVBORw0KGgo=" } },
+    { type: "file", file: { filename: "a.pdf", file_data: "data:application/pdf;base64,JVBERi0=" } },
+  ])("a tool's result of type $type passes", (part) => {
+    const messages = [
+      { role: "user", content: "look" },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "t1", content: [{ type: "text", text: "here" }, part] },
+    ];
+    expect(sent({ model: "m", messages }).messages[2]).toEqual(messages[2]);
+    expect(readChat({ model: "m", messages }, 1_000).images).toBe(part.type === "image_url" ? 1 : 0);
+  });
+
+  // Xcode sends an empty list with every call: github.com/local-inference-lab/vllm/pull/193.
+  test("an empty list of tools is none, and nothing else about tools is left", () => {
+    const body = sent({ ...hello, tools: [], tool_choice: "auto", parallel_tool_calls: true });
+    for (const name of ["tools", "tool_choice", "parallel_tool_calls"]) expect(body).not.toHaveProperty(name);
+  });
+
+  // https://docs.mistral.ai/inference/conversations/reasoning: `thinking` is a part of the message that goes back.
+  test("Mistral gets back the reasoning that it wrote as a part", () => {
+    const thinking = { type: "thinking", thinking: [{ type: "text", text: "Six times seven." }], closed: true };
+    const said = { role: "assistant", content: [thinking, { type: "text", text: "42" }] };
+    const messages = [...hello.messages, said, ...hello.messages];
+    expect(sent({ model: "m", messages }, kinds.mistral).messages[1]).toEqual(said);
+  });
+
+  // "reasoning_effort must be one of none or default": github.com/earendil-works/pi/issues/1745.
+  test("Groq's default reasoning effort passes", () => {
+    expect(sent({ ...hello, reasoning_effort: "default" }, kinds.groq).reasoning_effort).toBe("default");
+  });
+
+  // "The 'metadata' parameter is only allowed when 'store' is enabled": github.com/QwenLM/qwen-code/issues/243.
+  test("OpenAI gets no metadata, which it takes only with what is stored", () => {
+    expect(sent({ ...hello, metadata: { a: "b" }, store: false })).not.toHaveProperty("metadata");
+  });
+});
+
+describe("a refusal says what to do, with the code that docs/gateway.md names", () => {
+  test("stored audio", () => {
+    const messages = [{ role: "assistant", content: null, audio: { id: "audio_1" } }];
+    expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
+  });
+
+  test("a result by the old role `function`", () => {
+    const messages = [...hello.messages, { role: "function", name: "add", content: "5" }];
+    expect(refusal({ model: "m", messages })).toMatchObject({ message: expect.stringContaining("tool") });
+    expect(refusal({ model: "m", messages })).toMatchObject({ code: "unsupported_parameter" });
+  });
+});
+
+describe("a tool's schema keeps its numbers", () => {
+  const provider = { baseUrl: "https://provider.test/v1", kind: kinds.openai, allowPrivate: false, drains: false };
+
+  test.for([
+    ["a member occurs twice in another object", '"user","role":"user"', '{"maximum":9223372036854775807}'],
+    ["it has a member toJSON", '"user"', '{"toJSON":"x","maximum":9223372036854775807}'],
+  ] as const)("if %s", ([, role, parameters]) => {
+    const messages = `[{"role":${role},"content":"hello"}]`;
+    const tools = `[{"type":"function","function":{"name":"f","parameters":${parameters}}}]`;
+    const body = parseWithSource(`{"model":"m","messages":${messages},"tools":${tools}}`) as object;
+    expect(text(body, provider)).toContain(parameters);
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, test } from "vitest";
+import { kinds } from "../providers/kinds/registry.ts";
+import { readResponses, responsesProviderRequest } from "./request.ts";
+
+const hello = { model: "m", input: "hello" };
+const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
+const workspaceId = "0b6b1a3e-0000-4000-8000-000000000000";
+
+const sent = (body: object, kind = kinds.openai) => {
+  const provider = { baseUrl: "https://provider.test/v1", kind, allowPrivate: false, drains: false };
+  return JSON.parse(responsesProviderRequest(readResponses(body, 1_000), { route, provider, workspaceId }).body);
+};
+const refusal = (body: object) => {
+  try {
+    readResponses(body, 1_000);
+  } catch (error) {
+    return error;
+  }
+};
+const user = (part: object) => ({ model: "m", input: [{ type: "message", role: "user", content: [part] }] });
+const add = { type: "function", name: "add", parameters: { type: "object" } };
+
+describe("what could change the bill does not pass", () => {
+  // "processed with the service tier configured in the Project settings": openai-node, responses.ts, `service_tier`.
+  test("OpenAI gets the default tier where the client leaves the tier to the project", () => {
+    expect(sent({ ...hello, service_tier: "auto" }).service_tier).toBe("default");
+  });
+
+  // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
+  test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf"])(
+    "a file's content is not an address: %s",
+    (url) => {
+      const body = user({ type: "input_file", filename: "a.pdf", file_data: url });
+      expect(refusal(body)).toMatchObject({ status: 400 });
+    },
+  );
+
+  // github.com/vllm-project/vllm/pull/25794
+  test("a template of the client's is not run", () => {
+    const body = { ...hello, chat_template_kwargs: { chat_template: "{{ 1 }}" } };
+    expect(refusal(body) ?? sent(body, kinds.vllm).chat_template_kwargs ?? {}).not.toHaveProperty("chat_template");
+  });
+});
+
+describe("what clients send is served", () => {
+  // `ImageDetail` of openai-node, responses.ts; Codex sends it for screenshots: github.com/vercel/ai/issues/14998.
+  const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", detail: "original" };
+
+  test("an image of original detail in a message passes", () => {
+    expect(sent(user(image)).input).toEqual(user(image).input);
+  });
+
+  test.for(["function_call_output", "custom_tool_call_output"])("and in a %s", (type) => {
+    const input = [{ type, call_id: "c", output: [image] }];
+    expect(sent({ model: "m", input }).input).toEqual(input);
+  });
+});
+
+describe("a refusal says what to do, with the code that docs/gateway.md names", () => {
+  test.for<[string, object, string]>([
+    ["a file's address", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],
+    ["an image by id alone", user({ type: "input_image", file_id: "file-1", detail: "auto" }), "content"],
+    ["a mode that makes several answers", { ...hello, reasoning: { mode: "pro" } }, "effort"],
+    ["the choice of a hosted tool", { ...hello, tools: [add], tool_choice: { type: "web_search" } }, "function"],
+    [
+      "the choice of an MCP server",
+      { ...hello, tools: [add], tool_choice: { type: "mcp", server_label: "a" } },
+      "function",
+    ],
+  ])("%s", ([, body, cure]) => {
+    expect(refusal(body)).toMatchObject({ code: "unsupported_parameter", message: expect.stringContaining(cure) });
+  });
+});

@@ -56,6 +56,22 @@ describe("what clients send is served", () => {
   });
 });
 
+// `AgentMessage` and `FunctionCallOutputContentItem` of github.com/openai/codex, codex-rs/protocol/src/models.rs;
+// github.com/envoyproxy/ai-gateway/pull/2455.
+describe("what Codex's agents tell each other reaches the provider", () => {
+  const content = [
+    { type: "input_text", text: "Look at the tests." },
+    { type: "encrypted_content", encrypted_content: "c2VjcmV0" },
+  ];
+
+  test.for<[string, object]>([
+    ["a message of an agent", { type: "agent_message", author: "/root", recipient: "/root/tests", content }],
+    ["an encrypted part of a tool's result", { type: "function_call_output", call_id: "c", output: content }],
+  ])("%s", ([, item]) => {
+    expect(sent({ model: "m", input: [item] }).input).toEqual([item]);
+  });
+});
+
 describe("a refusal says what to do, with the code that docs/gateway.md names", () => {
   test.for<[string, object, string]>([
     ["a file's address", user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "file_data"],

@@ -12,18 +12,24 @@ export const outputLimit = z.number().int().min(1).max(outputLimits.max);
 export const probability = z.number().min(0).max(1);
 export const temperature = z.number().min(0).max(2);
 export const functionName = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/);
-export const reasoningEffort = z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]);
+/** `default` is Groq's (https://console.groq.com/docs/reasoning). */
+export const reasoningEffort = z.enum(["none", "default", "minimal", "low", "medium", "high", "xhigh", "max"]);
 export const verbosity = z.enum(["low", "medium", "high"]);
 export const metadata = z.record(z.string().max(64), z.string().max(512));
 export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
-export const imageDetail = z.enum(["auto", "low", "high"]);
+export const imageDetail = z.enum(["auto", "low", "high", "original"]);
+
+const storedFileCure = "A stored file may be another tenant's: send its content.";
+/** A file that the provider keeps. */
+export const storedFile = z.never({ error: storedFileCure }).optional();
 
 /** A file in the request itself. One at the provider, or at an address, could be another tenant's or of any size. */
 export const fileData = z.looseObject({
-  file_id: z.never().optional(),
+  file_id: storedFile,
   file_url: z.never({ error: "Send the file's content as file_data." }).optional(),
-  file_data: z.string().min(1),
+  // OpenRouter fetches an address: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
+  file_data: z.string().regex(/^(data:|[^:]+$)/i, "must be base64 or a data URL"),
   filename: z.string().optional(),
 });
 /** A tool that `allowed_tools` names. */
@@ -53,7 +59,8 @@ const media = [
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
   const name = media.find((each) => each !== own && Object.hasOwn(part, each));
-  if (name) context.addIssue({ code: "custom", path: [name], message: "Send media in a part of its own type." });
+  const message = name === "file_id" ? storedFileCure : "Send media in a part of its own type.";
+  if (name) context.addIssue({ code: "custom", path: [name], message });
 }
 
 /** Characters of Unicode, of which some are stored as two. */
@@ -74,3 +81,31 @@ export const jsonSchema = jsonObject.refine(
   (schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters,
   { message: `may have ${maxSchemaCharacters} characters at most` },
 );
+
+/**
+ * Arguments of a chat template (`apply_chat_template` of github.com/huggingface/transformers) that are not the template's own
+ * switches: `chat_template` is code that the server would run (github.com/vllm-project/vllm/pull/25794), `tokenize` blocks it.
+ */
+const isTemplateSwitch = (name: string, value: unknown) =>
+  !/^(chat_template|tokenize|tokenizer_kwargs|return_.*|padding|truncation|max_length)$/.test(name) &&
+  (typeof value === "boolean" ||
+    typeof value === "number" ||
+    (typeof value === "string" && /^[\w.-]{0,64}$/.test(value)));
+
+/** Leaves everything but switches out of `chat_template_kwargs`. @returns the other members, and the names left out */
+export function leaveOutTemplates(others: Record<string, unknown>): {
+  others: Record<string, unknown>;
+  ignored: string[];
+} {
+  const { chat_template_kwargs: switches, ...rest } = others;
+  if (switches === undefined) return { others, ignored: [] };
+  if (!isObject(switches)) return { others: rest, ignored: ["chat_template_kwargs"] };
+  const [kept, left] = [true, false].map((isKept) =>
+    Object.entries(switches).filter(([name, value]) => isTemplateSwitch(name, value) === isKept),
+  );
+  if (left?.length === 0) return { others, ignored: [] };
+  return {
+    others: { ...rest, chat_template_kwargs: Object.fromEntries(kept ?? []) },
+    ignored: (left ?? []).map(([name]) => `chat_template_kwargs.${name}`),
+  };
+}

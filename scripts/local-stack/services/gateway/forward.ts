@@ -37,6 +37,8 @@ export type ForwardOptions = {
 export function forward(incoming: IncomingMessage, outgoing: ServerResponse, options: ForwardOptions): void {
   const { hostname, port } = new URL(options.origin);
   const headers = withoutHopByHop(options.headers);
+  // As on Supabase: whether there is a WebSocket is for the service to say.
+  if (incoming.headers.upgrade) Object.assign(headers, { connection: "upgrade", upgrade: incoming.headers.upgrade });
   // Said explicitly, since Node's client sends the body of a DELETE without any framing otherwise.
   if (incoming.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   const upstream = request({ agent, hostname, port, method: incoming.method, path: options.path, headers });

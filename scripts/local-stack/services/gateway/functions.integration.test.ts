@@ -1,3 +1,4 @@
+import { get } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createGatewayTenant, type GatewayTenant } from "../../../../supabase/tests/ai-gateway-tenant.ts";
 import { readStack } from "../../../test/stack.ts";
@@ -41,6 +42,15 @@ describe("a function behind the gateway", () => {
       headers: { authorization: `Bearer ${aiKey}`, "x-long": long },
     });
     expect([response.status, (await response.json()).error.code]).toEqual([404, "model_not_found"]);
+  });
+
+  test("hears that a client wants a WebSocket, and refuses it", async () => {
+    const headers = { connection: "Upgrade", upgrade: "websocket" };
+    const status = await new Promise((resolve, reject) => {
+      const asked = get(`${ai}/v1/responses`, { headers }, (response) => resolve(response.resume().statusCode));
+      asked.once("error", reject);
+    });
+    expect(status).toBe(426);
   });
 
   test("streams: each chunk is there before the next one is written", async () => {

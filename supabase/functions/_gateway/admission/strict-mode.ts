@@ -14,10 +14,12 @@ export function strictModeRefusal(
 ): GatewayError | undefined {
   if (!strict) return undefined;
   const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
+  // Codex always sends it, about itself.
+  names.delete("client_metadata");
   const [param] = names;
   if (param === undefined) return undefined;
   return new GatewayError("unsupported_parameter", {
     param,
-    message: `This key is in strict mode, and the model's provider would not get: ${[...names].join(", ")}. Leave it out, or use a key without strict mode.`,
+    message: `This key is in strict mode, and the model's provider would not get: ${[...names].join(", ")}. Leave out what is named, or use a key without strict mode.`,
   });
 }

@@ -22,7 +22,7 @@ export function chatProviderRequest(
     messages: fields.messages.map((message) => messageFor(kind, message as Members)),
     model: route.model,
     [kind.outputLimit]: outputLimit,
-    service_tier: fields.service_tier ?? kind.defaultServiceTier,
+    service_tier: askedTier(fields, kind),
     prompt_cache_key: prompt_cache_key === undefined ? undefined : tenantCacheKey(workspaceId, prompt_cache_key),
   };
   for (const hint of kind.leftOut) if (isHint(hint, body[hint])) delete body[hint];
@@ -38,9 +38,14 @@ export function chatProviderRequest(
   return { endpoint: "chat", body: stringifyWithSource(body) };
 }
 
+/** The tier to ask for: `auto` is the provider's project's own default, which may have another price. */
+export function askedTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
+  return service_tier === "auto" || service_tier === undefined ? kind.defaultServiceTier : service_tier;
+}
+
 /** A service tier with its own price changes the bill, so it is not a hint. */
 function isHint(name: Hint, value: unknown): boolean {
-  return name !== "service_tier" || value === "auto" || value === "default" || value === undefined;
+  return name !== "service_tier" || value === "default" || value === undefined;
 }
 
 function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members): Members {
@@ -54,6 +59,7 @@ function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members)
 function assistantMessage(message: Members, turn: AssistantTurn): Members {
   const { message: members, toolCall, required } = turn;
   const kept = pick(message, ["role", "content", "tool_calls", ...members]);
+  if (Array.isArray(kept.content)) kept.content = partsFor(turn, kept.content);
   if (!Array.isArray(kept.tool_calls) || kept.tool_calls.length === 0) return kept;
   if (required !== undefined) kept[required] ??= "";
   const tool_calls = kept.tool_calls.map((call) => ({
@@ -61,6 +67,13 @@ function assistantMessage(message: Members, turn: AssistantTurn): Members {
     id: shortId(call.id, turn),
   }));
   return { ...kept, tool_calls };
+}
+
+/** The parts that a provider knows: another's thinking is left out. Null where there is nothing else. */
+function partsFor({ parts = [] }: AssistantTurn, content: readonly Members[]): readonly Members[] | null {
+  const known = content.filter(({ type }) => ["text", "refusal", ...parts].includes(type as string));
+  if (known.length === content.length) return content;
+  return known.length > 0 ? known : null;
 }
 
 /** The same for the same id, so that a call and its result still belong together. */

@@ -130,7 +130,6 @@ describe("what is offered reaches the provider as it came", () => {
     ["user", "u"],
     ["safety_identifier", "u"],
     ["store", false],
-    ["service_tier", "auto"],
     ["service_tier", "default"],
     ["service_tier", "priority"],
     ["modalities", ["text"]],
@@ -443,7 +442,7 @@ describe("what is not offered", () => {
 
   test("audio that a provider keeps can't be referenced", () => {
     const messages = [{ role: "assistant", content: "x", audio: { id: "audio_1" } }];
-    expect(refusal({ ...hello, messages })).toEqual({ code: "invalid_request", param: "messages.0.audio" });
+    expect(refusal({ ...hello, messages })).toEqual({ code: "unsupported_parameter", param: "messages.0.audio" });
   });
 
   test.for([null, 7, "x", [], {}, { model: "m" }, { model: 1, messages: [] }, { ...hello, messages: {} }])(

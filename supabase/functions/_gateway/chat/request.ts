@@ -1,15 +1,16 @@
 import { GatewayError } from "../http/errors.ts";
-import { parseOpenBody } from "../http/parse-body.ts";
+import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import { tellingHints } from "../providers/kinds/kind.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
+import { isObject } from "../structured/canonical.ts";
 import type { Asked } from "../surface.ts";
-import { outputLimits } from "../text-fields.ts";
+import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { estimateInput } from "../usage/estimate.ts";
-import { audioSeconds, imageTokens } from "../usage/media.ts";
+import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
 /** What a chat asks for, and what it may cost at most. */
@@ -29,8 +30,13 @@ type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
-  const { request: asked, others } = parseOpenBody(chatSchema, value, refusedMembers);
-  const { request, ignored } = leaveOutHostedTools(asked, allowedTools(asked));
+  const { request: asked, others: allOthers } = parseOpenBody(chatSchema, value, refusedMembers);
+  const { others, ignored: ignoredTemplates } = leaveOutTemplates(allOthers);
+  const { request, ignored: ignoredTools } = leaveOutHostedTools(asked, allowedTools(asked));
+  const { reasoning } = others;
+  if (isObject(reasoning) && ![undefined, null, "standard"].includes(reasoning.mode as string)) {
+    throw unsupported("reasoning.mode", "It makes several answers: raise effort instead.");
+  }
   if (request.max_tokens !== undefined && request.max_completion_tokens !== undefined) {
     throw new GatewayError("invalid_request", {
       param: "max_tokens",
@@ -53,7 +59,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     request: functions ? { ...fields, tools: functions } : fields,
     others,
     hints: tellingHints.filter((name) => request[name] !== undefined),
-    ignored,
+    ignored: [...ignoredTools, ...ignoredTemplates],
     serverTools,
     model: request.model,
     stream: request.stream === true,
@@ -90,14 +96,15 @@ function readInput({ messages }: ChatRequest) {
     for (const part of content) {
       if (part.type === "image_url") {
         const { url, detail } = part.image_url;
-        images += 1;
+        images += reservedImages(detail);
         imageTokensInAll += imageTokens(url, detail);
         if (url.startsWith("data:")) mediaBytes += url.length;
       } else if (part.type === "input_audio") {
         seconds += audioSeconds(part.input_audio);
         mediaBytes += part.input_audio.data.length;
-      } else
-        texts.push(part.type === "file" ? part.file.file_data : part.type === "refusal" ? part.refusal : part.text);
+      } else if (part.type === "file") texts.push(part.file.file_data);
+      else if (part.type === "refusal") texts.push(part.refusal);
+      else texts.push(part.type === "text" ? part.text : stringifyWithSource(part));
     }
   }
   return { texts, messages: messages.length, images, imageTokens: imageTokensInAll, audioSeconds: seconds, mediaBytes };

@@ -18,7 +18,7 @@ import {
   temperature,
   verbosity,
 } from "../text-fields.ts";
-import { hostedTool } from "../tools/hosted-tools.ts";
+import { hostedTool, toolChoiceCure } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
@@ -36,10 +36,22 @@ const audioPart = z.looseObject({
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
 const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
 const filePart = z.looseObject({ type: z.literal("file"), file: nullIsAbsent(fileData) });
+// The Agents SDK returns images of tools this way (github.com/64bit/async-openai/issues/568).
+const resultPart = nullIsAbsent(
+  z.discriminatedUnion("type", [textPart, imagePart, filePart]).superRefine(refuseOtherMedia),
+);
 const userPart = nullIsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, audioPart, filePart]).superRefine(refuseOtherMedia),
 );
-const assistantPart = nullIsAbsent(z.discriminatedUnion("type", [textPart, refusalPart]).superRefine(refuseOtherMedia));
+// Mistral's: https://docs.mistral.ai/capabilities/reasoning
+const thinkingPart = z.looseObject({
+  type: z.literal("thinking"),
+  thinking: z.union([z.string(), z.array(z.unknown())]),
+});
+const referencePart = z.looseObject({ type: z.literal("reference"), reference_ids: z.array(z.unknown()) });
+const assistantPart = nullIsAbsent(
+  z.discriminatedUnion("type", [textPart, refusalPart, thinkingPart, referencePart]).superRefine(refuseOtherMedia),
+);
 
 /** OpenAI refuses an empty list, which openai-java's accumulator sends in the history of a streamed answer. */
 function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
@@ -74,7 +86,16 @@ const message = z.discriminatedUnion("role", [
     tool_calls: emptyIsAbsent(nullIsAbsent(toolCall)),
     audio: z.never({ error: "Audio stored at the provider can't be used here. Send its transcript." }).optional(),
   }),
-  z.looseObject({ role: z.literal("tool"), content: texts, tool_call_id: z.string(), name }),
+  z.looseObject({
+    role: z.literal("tool"),
+    content: z.union([z.string(), z.array(resultPart).min(1)]),
+    tool_call_id: z.string(),
+    name,
+  }),
+  z.looseObject({
+    role: z.literal("function"),
+    content: z.never({ error: "Send the result with the role tool and its tool_call_id." }),
+  }),
 ]);
 
 const functionTool = z.looseObject({
@@ -97,7 +118,7 @@ const customTool = z.looseObject({
 const chosenName = nullIsAbsent(z.strictObject({ name: functionName }));
 const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
-  z.strictObject({ type: z.literal("json_object") }),
+  z.looseObject({ type: z.literal("json_object") }),
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: nullIsAbsent(
@@ -118,7 +139,7 @@ export const chatSchema = z.object({
   messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),
   stream: z.boolean().optional(),
   stream_options: nullIsAbsent(
-    z.strictObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() }),
+    z.looseObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() }),
   ).optional(),
   max_completion_tokens: outputLimit.optional(),
   max_tokens: outputLimit.optional(),
@@ -139,7 +160,6 @@ export const chatSchema = z.object({
     .array(
       z.union([nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, hostedTool])), serverToolName]),
     )
-    .min(1)
     .max(128)
     .optional(),
   ...toolLoopFields,
@@ -184,4 +204,5 @@ export const refusedMembers: Refused = {
   previous_response_id: "Nothing is stored: send the conversation in messages.",
   service_tier: "Leave it out, or name one with a price.",
   store: "Nothing is stored: leave it out, or send store: false.",
+  "tool_choice.type": toolChoiceCure,
 };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { answerCall } from "../answers/answer-call.ts";
 import { bodyLimits } from "../http/body.ts";
-import { parseBody } from "../http/parse-body.ts";
+import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import type { AnswerFormat, Asked, Surface } from "../surface.ts";
 import { endUser, modelName } from "../text-fields.ts";
@@ -23,7 +23,7 @@ const list = z
   })
   .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: `may be ${maxInputs} at most` });
 /** What `POST /v1/embeddings` takes. */
-export const embeddingsSchema = z.strictObject({
+export const embeddingsSchema = z.object({
   model: modelName,
   input: z.union([text, list]),
   dimensions: z.number().int().min(1).max(16_384).optional(),
@@ -50,11 +50,12 @@ export const embeddingsSurface: Surface<Embeddings> = {
   endpoint: "embeddings",
   limitBytes: bodyLimits.embeddings,
   read(value, bodyBytes) {
-    const request = parseBody(embeddingsSchema, value);
+    const { request, others } = parseOpenBody(embeddingsSchema, value, {});
     const counted = countTokens(request.input);
     return {
       request,
       hints: request.user === undefined ? [] : ["user"],
+      ignored: Object.keys(others),
       model: request.model,
       stream: false,
       inputBytes: counted === undefined ? bodyBytes : counted * reservedBytesPerToken,

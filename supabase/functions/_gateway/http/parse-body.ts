@@ -20,7 +20,7 @@ export function parseBody<Schema extends z.ZodType>(
   const parsed = schema.safeParse(dropNullMembers(value), {
     error: ({ input }) => (input === undefined ? "This field is required." : undefined),
   });
-  if (!parsed.success) throw refuseBody(parsed.error, refused);
+  if (!parsed.success) throw refuseBody(parsed.error, refused, value);
   return keepSource(parsed.data, value) as z.output<Schema>;
 }
 
@@ -54,20 +54,28 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
   return Object.fromEntries(entries.filter(([name, member]) => member !== null || name === keep));
 }
 
-/** The error for a body that its schema refuses, naming the field. */
-export function refuseBody(error: z.ZodError, refused: Refused = {}): GatewayError {
+/**
+ * The error for a body that its schema refuses, naming the field. A member that may never be there is unsupported, and so is a
+ * type that is not offered.
+ */
+export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
   const issue = error.issues.map(deepest).at(0);
   const path = issue?.path.map(String) ?? [];
   const unknown = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   const param = [...path, ...(unknown === undefined ? [] : [unknown])].join(".").slice(0, 256) || undefined;
-  const field = path[0] ?? unknown ?? "";
-  if ([path.at(-1), unknown].includes("file_id")) {
-    return unsupported(param, "A stored file may be another tenant's: send its content.");
+  const cure = [path.join("."), path[0] ?? unknown ?? ""].flatMap((name) => refused[name] ?? []).at(0);
+  if (cure !== undefined) return unsupported(param, cure);
+  const isNever = issue?.code === "invalid_type" && issue.expected === "never";
+  if (isNever || path.at(-1) === "file_id") return unsupported(param, issue?.message);
+  if (path.at(-1) === "type" && valueAt(body, path) !== undefined) {
+    return unsupported(param, "Leave it out, or send a type that the API reference lists.");
   }
-  // A kind of tool or part that is not offered.
-  if (Object.hasOwn(refused, field) || path.at(-1) === "type") return unsupported(param, refused[field]);
   const message = unknown === undefined ? issue?.message : `Unknown field: ${unknown.slice(0, 128)}`;
   return new GatewayError("invalid_request", { param, message });
+}
+
+function valueAt(body: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], body);
 }
 
 /** The refusal of a member that OpenAI has. @param cure what to do instead */

@@ -82,14 +82,14 @@ function endOfString(text: string, begin: number): number {
 }
 
 /**
- * Finds the containers that `JSON.stringify` would write differently, each with its source. None if a name occurs twice
- * in an object: what was checked is the last of its values, and a provider may read the first.
+ * Finds the containers that `JSON.stringify` would write differently, each with its source. An object in which a name occurs
+ * twice has none, nor has what is in it or around it: what was checked is the last of the values, and a provider may read
+ * the first.
  * @param text valid JSON
  * @param root its value
  */
 function differing(text: string, root: unknown): [container: object, source: string][] {
   const found: [object, string][] = [];
-  let isAmbiguous = false;
   let at = 0;
 
   function skip(pattern: RegExp): string {
@@ -105,20 +105,24 @@ function differing(text: string, root: unknown): [container: object, source: str
     return text.slice(from, at);
   }
 
-  /** Reads the value at the cursor. @returns whether it differs */
-  function visit(value: unknown): boolean {
+  /** Reads the value at the cursor. */
+  function visit(value: unknown): "same" | "differs" | "ambiguous" {
     skip(blank);
     const opening = text[at];
-    if (opening === '"') return skipString() === "";
+    if (opening === '"') {
+      skipString();
+      return "same";
+    }
     if (opening !== "{" && opening !== "[") {
       const number = skip(token);
-      return typeof value === "number" && String(value) !== number;
+      return typeof value === "number" && String(value) !== number ? "differs" : "same";
     }
     const from = at;
     // Not an object where a name occurs twice: its last value may be of another type.
     const container = value as Record<string, unknown> | undefined;
     const names = new Set<string>();
-    let differs = false;
+    const foundBefore = found.length;
+    let [differs, isAmbiguous, occursTwice] = [false, false, false];
     at += 1;
     for (let index = 0; ; index += 1) {
       skip(blank);
@@ -131,17 +135,22 @@ function differing(text: string, root: unknown): [container: object, source: str
       if (opening === "{") {
         skip(blank);
         at += 1;
-        isAmbiguous ||= names.has(name);
+        occursTwice ||= names.has(name);
         names.add(name);
         differs ||= isIndex.test(name) || name === "__proto__";
       }
-      differs = visit(container?.[name]) || differs;
+      const member = visit(container?.[name]);
+      differs ||= member === "differs";
+      isAmbiguous ||= member === "ambiguous";
     }
     at += 1;
-    if (differs && container) found.push([container, text.slice(from, at)]);
-    return differs;
+    if (occursTwice) found.length = foundBefore;
+    if (occursTwice || isAmbiguous) return "ambiguous";
+    if (!differs) return "same";
+    if (container) found.push([container, text.slice(from, at)]);
+    return "differs";
   }
 
   visit(root);
-  return isAmbiguous ? [] : found;
+  return found;
 }

@@ -162,14 +162,14 @@ describe("what is not offered", () => {
     [{ input: [{ id: "i" }] }, "input.0.id"],
     [{ input: [{ type: "hosted_call", id: "w", status: "completed" }] }, "input.0.type"],
     [user({ type: "input_file", file_id: "f" }), "input.0.content.0.file_id"],
+    [user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "input.0.content.0.file_url"],
+    [{ reasoning: { mode: "pro" } }, "reasoning.mode"],
     [user({ type: "input_image", image_url: "https://example.com/a.png", file_id: "f" }), "input.0.content.0.file_id"],
   ] as const)("%j", ([fields, param]) => {
     expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
   });
 
   test.for([
-    [user({ type: "input_file", file_url: "https://example.com/a.pdf" }), "input.0.content.0.file_url"],
-    [{ reasoning: { mode: "pro" } }, "reasoning.mode"],
     [{ input: [] }, "input"],
     [{ input: "" }, "input"],
     [{ input: [{ role: "tool", content: "x" }] }, "input.0.role"],
@@ -423,5 +423,6 @@ test("names the default tier to OpenAI, whose projects may have another default,
     JSON.parse(responsesProviderRequest(readResponses({ ...hello, ...asked }, 100), { ...to, provider }).body)
       .service_tier;
   expect(tierOf({})).toBe("default");
-  expect(tierOf({ service_tier: "auto" })).toBe("auto");
+  expect(tierOf({ service_tier: "auto" })).toBe("default");
+  expect(tierOf({ service_tier: "flex" })).toBe("flex");
 });

@@ -1,3 +1,4 @@
+import { askedTier } from "../chat/provider-request.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
@@ -5,12 +6,12 @@ import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
-import { outputLimits } from "../text-fields.ts";
+import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/server-tools.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { estimateInput } from "../usage/estimate.ts";
-import { imageTokens } from "../usage/media.ts";
+import { imageTokens, reservedImages } from "../usage/media.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema } from "./schema.ts";
 
 /** What a response is asked for, and what it may cost at most. */
@@ -31,7 +32,8 @@ const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] 
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
-  const { request: asked, others } = parseOpenBody(responsesSchema, value, refusedMembers);
+  const { request: asked, others: allOthers } = parseOpenBody(responsesSchema, value, refusedMembers);
+  const { others, ignored: ignoredTemplates } = leaveOutTemplates(allOthers);
   const { input: items, hasTools, ignored: ignoredInItems } = leaveOutOfItems(leaveOutReferences(asked.input));
   const { request, ignored } = leaveOutHostedTools({ ...asked, input: items }, allowedTools(asked), {
     hasOthers: hasTools,
@@ -59,7 +61,12 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       ...(include ? { include: include.filter(isIncluded) } : {}),
     },
     others,
-    ignored: [...ignored, ...ignoredInItems, ...(include ?? []).filter((each) => !isIncluded(each))],
+    ignored: [
+      ...ignored,
+      ...ignoredInItems,
+      ...ignoredTemplates,
+      ...(include ?? []).filter((each) => !isIncluded(each)),
+    ],
     serverTools,
     model: request.model,
     stream: request.stream === true,
@@ -137,9 +144,10 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
     if (item.type === "reasoning") for (const { text } of item.content ?? item.summary) texts.push(text);
     for (const part of partsOf(item)) {
       if (part.type === "input_file") texts.push(part.file_data);
+      else if (part.type === "encrypted_content") texts.push(part.encrypted_content);
       else if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
       else {
-        images += 1;
+        images += reservedImages(part.detail);
         imageTokensInAll += imageTokens(part.image_url, part.detail);
         if (part.image_url.startsWith("data:")) imageBytes += part.image_url.length;
       }
@@ -150,7 +158,8 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
 
 function partsOf(item: Item) {
   const isOutput = item.type === "function_call_output" || item.type === "custom_tool_call_output";
-  const content = isOutput ? item.output : item.type === "message" ? item.content : [];
+  const hasContent = item.type === "message" || item.type === "agent_message";
+  const content = isOutput ? item.output : hasContent ? item.content : [];
   return typeof content === "string" ? [{ type: "input_text", text: content } as const] : content;
 }
 
@@ -167,7 +176,7 @@ export function responsesProviderRequest(
     model: route.model,
     max_output_tokens: outputLimit,
     store: false,
-    service_tier: fields.service_tier ?? kind.defaultServiceTier,
+    service_tier: askedTier(fields, kind),
     ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
     ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
   });

@@ -16,10 +16,11 @@ import {
   probability,
   reasoningEffort,
   refuseOtherMedia,
+  storedFile,
   temperature,
   verbosity,
 } from "../text-fields.ts";
-import { hostedItem, hostedOrClientTool } from "../tools/hosted-tools.ts";
+import { hostedItem, hostedOrClientTool, toolChoiceCure } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
@@ -31,14 +32,17 @@ const part = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("input_text"), text: z.string() }),
   z.looseObject({
     type: z.literal("input_image"),
+    file_id: storedFile,
     image_url: imageUrl,
     detail: imageDetail.optional(),
   }),
   z.looseObject({ type: z.literal("input_file"), ...fileData.shape }),
   z.looseObject({ type: z.literal("output_text"), text: z.string() }),
   z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
+  // What Codex's agents tell each other.
+  z.looseObject({ type: z.literal("encrypted_content"), encrypted_content: z.string() }),
 ]);
-const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia))).min(1)]);
+const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia)))]);
 const maxTools = 128;
 const functionTool = z.looseObject({
   type: z.literal("function"),
@@ -113,6 +117,8 @@ const item = z.discriminatedUnion("type", [
     encrypted_content: z.string().optional(),
     ...itemState,
   }),
+  // codex-rs/protocol/src/models.rs of github.com/openai/codex
+  z.looseObject({ type: z.literal("agent_message"), content, id: itemState.id }),
   // Codex sends its tools as an item (codex-rs/protocol/src/models.rs of github.com/openai/codex).
   z.looseObject({
     type: z.literal("additional_tools"),
@@ -233,6 +239,8 @@ export const refusedMembers: Refused = {
   conversation: "Nothing is stored: send the conversation in input.",
   modalities: "Answers are text: leave it out.",
   previous_response_id: "Nothing is stored: send store: false and the whole conversation in input.",
+  "reasoning.mode": "It makes several answers: raise effort instead.",
   service_tier: "Leave it out, or name one with a price.",
   store: "Nothing is stored: send store: false and the whole conversation in input.",
+  "tool_choice.type": toolChoiceCure,
 };

@@ -66,6 +66,8 @@ export const hostedOrClientTool = z.looseObject({
   execution: z.enum(["server", "client"]).optional(),
 });
 
+export const toolChoiceCure = "Name a function or custom tool of your own.";
+
 type Tool = string | { type: string; execution?: unknown };
 type ToolFields = { tools?: readonly Tool[]; tool_choice?: string | object; parallel_tool_calls?: boolean };
 
@@ -83,7 +85,8 @@ export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { 
 }
 
 /**
- * Leaves the hosted tools out of a request. Without any tool left, nothing else about tools is left either.
+ * Leaves the hosted tools out of a request. Without any tool left, nothing else about tools is left either: Xcode sends an
+ * empty list with every call (github.com/local-inference-lab/vllm/pull/193).
  * @param allowed the tools that an `allowed_tools` choice names
  * @param options.hasOthers there are tools elsewhere in the request
  * @returns the request, and the types that were left out
@@ -96,11 +99,10 @@ export function leaveOutHostedTools<Fields extends ToolFields>(
 ): { request: Fields; ignored: string[] } {
   const { tools = [], tool_choice: choice } = request;
   const { left, ignored } = withoutHosted(tools);
-  const cure = "Name a function or custom tool of your own.";
-  if (allowed?.some(({ type }) => hosted.has(type))) throw unsupported("tool_choice", cure);
-  if (ignored.length === 0) return { request, ignored };
+  if (allowed?.some(({ type }) => hosted.has(type))) throw unsupported("tool_choice", toolChoiceCure);
+  if (ignored.length === 0 && (left.length > 0 || request.tools === undefined)) return { request, ignored };
   if (left.length > 0 || hasOthers) return { request: { ...request, tools: left }, ignored };
-  if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", cure);
+  if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", toolChoiceCure);
   const { tools: _, tool_choice, parallel_tool_calls, ...others } = request;
   return { request: others as Fields, ignored };
 }

@@ -56,24 +56,33 @@ function mp3BytesPerSecond(data: string): number | undefined {
   return kilobits === undefined ? undefined : (kilobits * 1_000) / 8;
 }
 
-type Detail = "auto" | "low" | "high";
+type Detail = "auto" | "low" | "high" | "original";
 type Size = { width: number; height: number };
 
 /** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
-const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768 } as const;
+const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768, longestOriginal: 6_000 } as const;
 const usualImage: Size = { width: 1_024, height: 1_024 };
 /** JPEG thumbnails come before the size. */
 const imageCharacters = 96 * 1_024;
 
-/** Tokens of an image: 85 at low detail, else 85 and 170 for each tile of 512 pixels after it is scaled down. */
+/**
+ * Tokens of an image: 85 at low detail, else 85 and 170 for each tile of 512 pixels after it is scaled down. At its original
+ * detail it has 6,000 pixels at the longest side.
+ */
 export function imageTokens(url: string, detail: Detail = "auto"): number {
   if (detail === "low") return tiles.base;
   const { width, height } = sizeOf(url) ?? usualImage;
-  const longest = Math.min(1, tiles.longest / Math.max(width, height));
-  const scale = longest * Math.min(1, tiles.shortest / (Math.min(width, height) * longest));
+  const isOriginal = detail === "original";
+  const longest = Math.min(1, (isOriginal ? tiles.longestOriginal : tiles.longest) / Math.max(width, height));
+  const scale = isOriginal ? longest : longest * Math.min(1, tiles.shortest / (Math.min(width, height) * longest));
   const across = Math.ceil((width * scale) / tiles.side);
   const down = Math.ceil((height * scale) / tiles.side);
   return tiles.base + tiles.each * across * down;
+}
+
+/** How many images of high detail an image is reserved as: OpenAI counts at most 10,000 patches of one at original detail. */
+export function reservedImages(detail: Detail = "auto"): number {
+  return detail === "original" ? 7 : 1;
 }
 
 /** The size of a PNG, GIF or JPEG image in a data URL. */

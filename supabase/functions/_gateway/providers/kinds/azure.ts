@@ -29,6 +29,6 @@ export const azure: ProviderKind = {
   },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage", "include_obfuscation"],
-  leftOut: [],
+  leftOut: ["metadata"],
   turn: { message: ["name", "refusal"], toolCall: [] },
 };

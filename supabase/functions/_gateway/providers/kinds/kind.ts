@@ -46,7 +46,7 @@ export type ProviderKind = {
   streamOptions: readonly ("include_usage" | "include_obfuscation")[];
   /** It does not know the role `developer`, which it is sent as `system`. */
   developerIsSystem?: true;
-  /** Members of a chat that are left out where they change nothing about the answer, because the provider refuses them. */
+  /** Members of a chat, not of a response, that are left out where they change nothing about the answer, because the provider refuses them. */
   leftOut: readonly Hint[];
   /** Members beyond those of the endpoint that pass as they came: the provider takes them, and they cost nothing more. */
   passes?: readonly string[];
@@ -87,6 +87,8 @@ export type AssistantTurn = {
   message: readonly string[];
   /** Members of a tool call in addition to `id`, `type` and `function`. */
   toolCall: readonly string[];
+  /** Types of parts in its content in addition to `text` and `refusal`. */
+  parts?: readonly string[];
   /** A member that a message with tool calls must have, empty if the model wrote none. */
   required?: string;
   /** How many letters and digits a tool call's id has. Absent: ids of other providers are taken too. */

@@ -6,6 +6,7 @@ import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
  * it knows: ChatCompletionStreamRequest and AssistantMessage of github.com/mistralai/client-ts. The last chunk of every
  * stream has usage (https://docs.mistral.ai/api/endpoint/chat). Ids of tool calls have nine letters and digits
  * (github.com/nearai/ironclaw/issues/1241, github.com/langchain-ai/langchain/pull/24668).
+ * A message that thought goes back with its parts (https://docs.mistral.ai/capabilities/reasoning).
  * A listed model has `aliases` (ModelCard of github.com/mistralai/client-ts).
  */
 export const mistral: ProviderKind = {
@@ -20,5 +21,5 @@ export const mistral: ProviderKind = {
   passes: ["safe_prompt"],
   leftOut: ["metadata", "modalities", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"],
   renamed: { seed: "random_seed" },
-  turn: { message: ["prefix"], toolCall: [], idLength: 9 },
+  turn: { message: ["prefix"], toolCall: [], parts: ["thinking", "reference"], idLength: 9 },
 };

@@ -3,7 +3,8 @@ import { chat, embeddings, modelList, type ProviderKind, responses } from "./kin
 /**
  * OpenAI, the company. `max_tokens` is refused by its reasoning models
  * (https://platform.openai.com/docs/api-reference/chat/create). An assistant's message takes back what
- * ChatCompletionAssistantMessageParam of openai-python lists.
+ * ChatCompletionAssistantMessageParam of openai-python lists. A chat may have `metadata` only if it is stored
+ * (github.com/QwenLM/qwen-code/issues/243).
  */
 export const openai: ProviderKind = {
   name: "openai",
@@ -13,7 +14,7 @@ export const openai: ProviderKind = {
   models: { ...modelList, owners: ["openai", "openai-internal", "system"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage", "include_obfuscation"],
-  leftOut: [],
+  leftOut: ["metadata"],
   passes: ["prompt_cache_retention"],
   defaultServiceTier: "default",
   turn: { message: ["name", "refusal"], toolCall: [] },

@@ -9,23 +9,34 @@ import { runProgram, runSnippet } from "./program.ts";
 import { createRecorder } from "./recorder.ts";
 import { failedFeatures, type Row, renderTable, whatBroke } from "./table.ts";
 
-/**
- * `npm run test:clients -- [--newest | --lock] [client …]`: runs published clients, unmodified, against the stack that
- * GATEHOUSE_STACK names, or one of its own. Each makes a plain call, reads a stream, returns a tool's result and goes
- * on with the conversation, and asks for structured output, with a plain model and with one whose messages have
- * provider-specific members. Clients are installed below `.local/clients/` as their lock files say. With `--newest`
- * the newest versions run, and a client that fails runs again as locked, to tell what broke. The exit code is 1 if a
- * check failed or none ran. `--lock` writes the lock files from the manifests instead.
- */
+const usage = `npm run test:clients -- [--newest | --lock] [client …]
+
+Runs published clients, unmodified, against the stack that GATEHOUSE_STACK names, or one of its own. Each makes a plain
+call, reads a stream, returns a tool's result and goes on with the conversation, and asks for structured output, with a
+plain model and with one whose messages have provider-specific members. Clients are installed below .local/clients/ as
+their lock files say. The exit code is 1 if a check failed or none ran.
+
+  --newest  runs the newest versions, and a client that fails once more as locked, to tell what broke
+  --lock    writes the lock files from the manifests instead
+
+Clients: ${clients.map(({ name }) => name).join(", ")}`;
 const models = ["demo-chat", "demo-reasoning"];
 
 const { values, positionals: names } = parseArgs({
-  options: { newest: { type: "boolean", default: false }, lock: { type: "boolean", default: false } },
+  options: {
+    newest: { type: "boolean", default: false },
+    lock: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
   allowPositionals: true,
 });
+if (values.help) {
+  console.log(usage);
+  process.exit(0);
+}
 const unknown = names.filter((name) => !clients.some((client) => client.name === name));
 if (unknown.length > 0) {
-  console.error(`There is no client ${unknown.join(", ")}. Clients: ${clients.map(({ name }) => name).join(", ")}`);
+  console.error(`There is no client ${unknown.join(", ")}.\n\n${usage}`);
   process.exit(1);
 }
 const chosen = clients.filter(({ name }) => names.length === 0 || names.includes(name));

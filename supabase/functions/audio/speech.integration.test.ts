@@ -97,7 +97,7 @@ describe("speech", () => {
   test.for([
     [{ input: "a", voice: "nobody" }, 400, "invalid_request", "voice"],
     [{ input: "a", response_format: "mp3" }, 400, "invalid_request", "response_format"],
-    [{ input: "a", model: "demo-chat" }, 404, "model_not_found", null],
+    [{ input: "a", model: "demo-chat" }, 404, "endpoint_not_served", "model"],
     [{ input: "a".repeat(70_000) }, 413, "payload_too_large", null],
   ] as const)("refuses %j with %d", async ([fields, status, code, param]) => {
     const { response, bytes } = await speak(fields);

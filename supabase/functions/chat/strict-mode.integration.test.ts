@@ -81,6 +81,16 @@ describe("a key in strict mode", () => {
     expect(outcome).not.toHaveProperty("platform.ignored");
   });
 
+  // codex-rs/core/src/client.rs of github.com/openai/codex: no setting of Codex leaves it out.
+  test("asks a provider without client_metadata all the same", async () => {
+    const body = { model, input: "hello", client_metadata: { session: "s" } };
+    await gateway
+      .clientOf(tenant.key)
+      .responses.create(body as never)
+      .catch(() => {});
+    expect(provider.calls).toBe(1);
+  });
+
   test("leaves the idempotency key free after a refusal", async () => {
     const { again } = await ask(webSearch);
     await setStrict(false);
@@ -90,9 +100,9 @@ describe("a key in strict mode", () => {
   test("refuses a response in the same way", async () => {
     const call = gateway
       .clientOf(tenant.key)
-      .responses.create({ model, input: "hello", tools: [{ type: "web_search" }], client_metadata: {} } as never);
+      .responses.create({ model, input: "hello", tools: [{ type: "web_search" }], acme_mode: "x" } as never);
     await expect(call).rejects.toMatchObject({ status: 400, code: "unsupported_parameter", param: "web_search" });
-    await expect(call).rejects.toThrow("client_metadata");
+    await expect(call).rejects.toThrow("acme_mode");
   });
 });
 

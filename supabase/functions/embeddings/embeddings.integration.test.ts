@@ -50,20 +50,30 @@ describe("embeddings", () => {
     ["a mixture", { input: ["a", 1] }, "input"],
     ["2,049 texts", { input: Array.from({ length: 2_049 }, () => "a") }, "input"],
     ["no dimension", { input: "a", dimensions: 0 }, "dimensions"],
-    ["unknown fields", { input: "a", store: true }, "store"],
   ] as [string, object, string][])("refuse %s", async ([, fields, param]) => {
     const call = tenant.client.embeddings.create({ model, ...(fields as { input: string }) });
     await expect(call).rejects.toBeInstanceOf(OpenAI.BadRequestError);
     await expect(call).rejects.toMatchObject({ code: "invalid_request", param });
   });
 
+  test("leave out unknown fields and name them", async () => {
+    const fields = { input: "a", input_type: "query", dimensions: null } as never;
+    expect(await tenant.client.embeddings.create({ model, ...(fields as { input: string }) })).toMatchObject({
+      platform: { ignored: ["input_type"] },
+    });
+  });
+
   test("take 2,048 texts, and models of their own kind alone", async () => {
     const input = Array.from({ length: 2_048 }, () => "a");
     expect((await tenant.client.embeddings.create({ model, input, dimensions: 1 })).data).toHaveLength(2_048);
     const chat = tenant.client.embeddings.create({ model: "demo-chat", input: "a" });
-    await expect(chat).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    await expect(chat).rejects.toMatchObject({ status: 404, code: "endpoint_not_served" });
     const messages = [{ role: "user" as const, content: "a" }];
-    await expect(tenant.client.chat.completions.create({ model, messages })).rejects.toMatchObject({ status: 404 });
+    await expect(tenant.client.chat.completions.create({ model, messages })).rejects.toMatchObject({
+      code: "endpoint_not_served",
+    });
+    const none = tenant.client.embeddings.create({ model: "no-such-model", input: "a" });
+    await expect(none).rejects.toMatchObject({ status: 404, code: "model_not_found" });
   });
 
   test("of more than 1 MiB are 413", async () => {

@@ -17,8 +17,8 @@ const listings = z.union([
 ]);
 
 /**
- * Distinguishes a model that no provider serves at this endpoint from one that the caller does not have at all. Both are
- * `model_not_found` for the database, because it looks only for routes to providers with the endpoint.
+ * Distinguishes a model that is not served at this endpoint, because of its kind or its providers, from one that the caller
+ * does not have at all. Both are `model_not_found` for the database.
  * @throws GatewayError always: `endpoint_not_served`, or the error as it was
  */
 export async function refuseEndpoint(
@@ -27,11 +27,10 @@ export async function refuseEndpoint(
   asked: { caller: Caller; model?: string; surface: Pick<Surface<Asked>, "endpoint" | "kind"> },
 ): Promise<never> {
   const { caller, model, surface } = asked;
-  const isRefusal = error instanceof GatewayError && error.code === "model_not_found";
-  if (isRefusal && providersWith(providers, surface.endpoint).length < providers.size) {
+  if (error instanceof GatewayError && error.code === "model_not_found") {
     const text = await database.listModels({ ...caller, model, providers: [...providers.keys()] });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);
-    if (usable.some(({ kind, default: isDefault }) => kind === surface.kind && (model !== undefined || isDefault))) {
+    if (usable.some(({ kind, default: isDefault }) => model !== undefined || (isDefault && kind === surface.kind))) {
       throw new GatewayError("endpoint_not_served", { param: "model" });
     }
   }

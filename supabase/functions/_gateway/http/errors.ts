@@ -39,7 +39,11 @@ const catalogue = {
     "The gateway has no such endpoint. GET /v1/models lists the endpoints of each model.",
   ],
   request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
-  idempotency_key_used: [409, "invalid_request_error", "A request with this idempotency key has already finished."],
+  idempotency_key_used: [
+    409,
+    "invalid_request_error",
+    "A request with this idempotency key has already finished. Send a new request with a new key.",
+  ],
   invoice_conflict: [409, "invalid_request_error", "This invoice is kept already, in another state."],
   cost_conflict: [409, "invalid_request_error", "This cost was observed at the same time with another amount."],
   payload_too_large: [413, "invalid_request_error", "The body is too large."],

@@ -12,8 +12,7 @@ WORKDIR /app
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --ignore-scripts && npm cache clean --force
-COPY remix-app ./remix-app
-COPY supabase/functions/_shared ./supabase/functions/_shared
+COPY remix-app/server.ts ./remix-app/server.ts
 COPY --from=build /app/build ./build
 USER node
 EXPOSE 3000

@@ -1,6 +1,5 @@
 import type { HttpBindings } from "@hono/node-server";
-import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
-import type { AppLoadContext, ServerBuild } from "@remix-run/server-runtime";
+import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import { isGatewayCredential } from "./gateway/credential-syntax.ts";
 import { refuseForGateway } from "./gateway/gateway-refusal.ts";
@@ -8,86 +7,83 @@ import { asksForPage } from "./http/asks-for-page.ts";
 import { basicChallenge, basicCredentials } from "./http/basic.ts";
 import { bearerToken } from "./http/bearer.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
+import { createCookieJar } from "./http/cookies.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
-import { requestForRemix } from "./http/request-for-remix.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteHandlers } from "./http/route-handlers.ts";
 import { createRouteTable, manifestPath, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import { nobody, openContext } from "./open-context.ts";
-import { factsOf, type RequestFacts } from "./request-facts.ts";
-import type { Runtime } from "./runtime.ts";
+import { openRequest, type RequestState } from "./request-context.ts";
+import type { RequestCredentials, Runtime } from "./runtime.ts";
 
 export interface AppOptions {
   runtime: Runtime;
-  /** The current build; in development it changes. */
-  build: () => Promise<ServerBuild>;
+  build: ServerBuild;
   /** Directory of the client build, served here; absent where Vite serves it. */
   clientDir?: string;
-  /** True once the process has been told to stop. */
+  /** Whether the process has been told to stop. */
   draining: () => boolean;
   log: (line: string) => void;
 }
 
-/** In the log only, as nginx has it: nobody was there to be answered. */
-const visitorLeft = 499;
+/** nginx's status for the log only: the client closed the connection. */
+const clientClosedRequest = 499;
 
-/** Of a limit of the identity backend's own, which does not say how long. */
-const unsaidRetryAfterSeconds = 60;
+/** For a rate limit of the identity backend, which does not say how long to wait. */
+const defaultRetryAfterSeconds = 60;
 
-type Bindings = { Bindings: HttpBindings; Variables: { request: RequestFacts } };
-
-/** What a request is to Remix; `routeId` is null for what Remix answers by itself. */
-type Routed = { context: AppLoadContext; routeId: string | null; current: ServerBuild };
+type Bindings = { Bindings: HttpBindings; Variables: { request: RequestState } };
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
 export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
   const { settings, side } = runtime;
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
+  const judge = createRouteTable(build, side);
+  const handle = createRequestHandler(build, development ? "development" : "production");
   const app = new Hono<Bindings>();
 
   app.use(async (c, next) => {
     const started = performance.now();
-    const facts = factsOf(c.req.raw, {
+    // Hono aborts only a signal that was asked for before the client left.
+    const { signal } = c.req.raw;
+    const state = openRequest(c.req.raw, {
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
       trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
       origins,
     });
-    c.set("request", facts);
+    c.set("request", state);
     await next();
-    await facts.settle();
-    const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = facts;
+    await state.session?.settle();
+    const { nonce, formTargets, widgets, requestId, origin, jar, retryAfterSeconds } = state;
     const https = origin.startsWith("https:");
-    const { headers } = changeable(c);
-    headers.set("X-Request-Id", requestId);
+    // Sets it on a copy whose headers can be changed.
+    c.header("X-Request-Id", requestId);
+    const { headers } = c.res;
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
       headers.set(name, value);
     }
     const unsaid = c.res.status === 429 && !headers.has("Retry-After");
-    const retryAfter = retryAfterSeconds || (unsaid ? unsaidRetryAfterSeconds : 0);
+    const retryAfter = retryAfterSeconds || (unsaid ? defaultRetryAfterSeconds : 0);
     if (retryAfter > 0) headers.set("Retry-After", String(retryAfter));
-    // A caller who names their own authorization is no browser: no session of one is made, renewed or ended by it.
+    // A caller with an Authorization header is not a browser: it gets no cookies.
     const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
-    if (facts.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {
+    if (state.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {
       headers.set("Cache-Control", "private, no-store");
     }
     for (const cookie of setCookies) headers.append("Set-Cookie", cookie);
     if (draining()) headers.set("Connection", "close");
-    const text = facts.texts.get(c.res);
-    if (text !== undefined) sendText(c, text);
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
     log(
       requestLogLine({
         method: c.req.method,
         pathname,
-        status: c.req.raw.signal.aborted ? visitorLeft : c.res.status,
+        status: signal.aborted ? clientClosedRequest : c.res.status,
         durationMs: performance.now() - started,
         requestId,
-        clientAddress: facts.clientAddress,
+        clientAddress: state.clientAddress,
       }),
     );
   });
@@ -97,49 +93,60 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   );
   if (clientDir) app.route("/", staticFiles(clientDir));
 
-  const judgeOf = oncePerBuild((current) => createRouteTable(current, side));
-  const mode = development ? "development" : "production";
-  const handlersOf = oncePerBuild((current) => createRouteHandlers(current, { mode }));
-  const documentsOf = oncePerBuild((current) => createRouteHandlers(current, { mode, documents: true }));
+  /** Opens the session of a request, by its credentials or as nobody's, and makes Remix's load context. */
+  async function openContext(
+    state: RequestState,
+    credentials: Pick<RequestCredentials, "authorization" | "jar"> = {
+      authorization: null,
+      jar: createCookieJar(null),
+    },
+  ): Promise<AppLoadContext> {
+    const { formTargets, widgets, ...facts } = state;
+    const { origin, clientAddress } = facts;
+    const session = await runtime.openSession({ ...credentials, origin, clientAddress });
+    state.session = session;
+    return {
+      ...facts,
+      ...runtime.given,
+      session,
+      refusal: null,
+      allowFormTarget: (target) => formTargets.add(target),
+      allowWidget: (widget) => widgets.add(widget),
+      retryAfter: (seconds) => {
+        state.retryAfterSeconds = Math.max(state.retryAfterSeconds, seconds);
+      },
+    };
+  }
 
-  async function remix(request: Request, { context, routeId, current }: Routed): Promise<Response> {
-    const handlers = new URL(request.url).pathname.endsWith(".data") ? handlersOf(current) : documentsOf(current);
-    // What the session's opening leaves in the jar is for every answer, also for one that did not wait for it.
-    const [response] = await Promise.all([handlers(routeId)(request, context), context.opened]);
+  async function answer(request: Request, context: AppLoadContext): Promise<Response> {
+    const response = await handle(request, context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
-    // Routes without a page, such as files and what settings post to, refuse by it all the same.
+    // Routes without a page, such as files and form targets, refuse with a problem as well.
     if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
-    // An error of the framework's own is in neither.
+    // The framework's own errors are neither.
     const isOurs = isProblem || type.startsWith("application/json");
     return response.status >= 500 && !isOurs ? problem("INTERNAL", { requestId: context.requestId }) : response;
   }
 
-  /** A refusal in the site's own dress, for a context whose session is open. */
-  async function asPage(refusal: Response, context: AppLoadContext): Promise<Response> {
-    const handle = handlersOf(await build())(null);
+  /** Shows a refusal as a page of the site. */
+  function asPage(refusal: Response, context: AppLoadContext): Promise<Response> {
     return handle(new Request(new URL("/refused", context.origin)), { ...context, refusal });
   }
 
-  /** Answers a refusal of our own: to a browser that asks for a page as one, in the site's own dress. */
+  /** Answers a refusal of this module: with a page for a browser that asks for one, else as problem JSON. */
   async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
-    const facts = c.get("request");
-    const refusal = problem(code, { ...options, requestId: facts.requestId });
-    if (facts.surface === "api" || !asksForPage(c.req.raw)) return refusal;
-    const context = openContext(runtime, { facts, ...nobody() });
-    await context.opened;
-    return asPage(refusal, context);
+    const state = c.get("request");
+    const refusal = problem(code, { ...options, requestId: state.requestId });
+    if (state.surface === "api" || !asksForPage(c.req.raw)) return refusal;
+    return asPage(refusal, await openContext(state));
   }
 
-  /** Answers what the AI gateway's clients ask of this server: in the same order, in that gateway's shape of errors. */
-  async function answerForGateway(
-    c: Context<Bindings>,
-    { verdict, current }: { verdict: Exclude<RouteVerdict, { status: "not-found" }>; current: ServerBuild },
-  ) {
-    const facts = c.get("request");
+  /** Answers clients of the AI gateway: the same checks in the same order, with that gateway's error format. */
+  async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+    const state = c.get("request");
     const request = c.req.raw;
-    const { requestId, origin } = facts;
-    const told = { requestId, aiUrl: runtime.given.env.AI_URL };
+    const told = { requestId: state.requestId, aiUrl: runtime.given.env.AI_URL };
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       const message = "This method is not allowed here.";
@@ -150,23 +157,21 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     const body = await readLimitedBody(request);
     if (body === null) return refuseForGateway("payload_too_large", { ...told, headers: { connection: "close" } });
-    // Whoever sends an Authorization header is asked for no origin, and no cookie of theirs is looked at.
-    const context = openContext(runtime, { facts, ...nobody() });
-    const asked = requestForRemix(request, { origin, pathname: verdict.pathname, body });
-    const answer = await handlersOf(current)(verdict.routeId)(asked, context);
-    const isJson = answer.headers.get("content-type")?.startsWith("application/json");
-    return isJson ? answer : refuseForGateway("internal_error", told);
+    // A request with an Authorization header needs no origin check, and its cookies are ignored.
+    const context = await openContext(state);
+    const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
+    const isJson = response.headers.get("content-type")?.startsWith("application/json");
+    return isJson ? response : refuseForGateway("internal_error", told);
   }
 
-  // The cheapest comes first.
+  // The cheapest check comes first.
   app.all("*", async (c) => {
-    const facts = c.get("request");
+    const state = c.get("request");
     const request = c.req.raw;
     const { pathname } = new URL(request.url);
-    const current = await build();
-    const verdict = judgeOf(current)({ pathname, method: request.method });
+    const verdict = judge({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
-    if (verdict.authorization === "gateway") return answerForGateway(c, { verdict, current });
+    if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
@@ -182,50 +187,36 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const body = await readLimitedBody(request);
     if (body === null) return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } });
     if (!(forApps && isServer(request)) && !originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
-    if (authorization !== null && facts.surface === "page" && !isSafe(request.method)) {
+    if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
-    facts.personal = pathname !== manifestPath && !forApps;
-    const context = openContext(runtime, { facts, ...(facts.personal ? { authorization, jar: facts.jar } : nobody()) });
-    // The database is asked about the session before anything else is done, so that the rest is done meanwhile.
-    await context.bearer;
-    const { pathname: asked, routeId } = verdict;
-    const forRemix = requestForRemix(request, { origin: facts.origin, pathname: asked, body });
-    return remix(forRemix, { context, routeId, current });
+    state.personal = pathname !== manifestPath && !forApps;
+    const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
+    return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
   });
 
   app.onError((error, c) => {
     const requestId = c.get("request")?.requestId ?? crypto.randomUUID();
-    // A visitor who left is nobody's error.
     if (!c.req.raw.signal.aborted) log(`error request=${requestId} ${error.stack ?? error.message}`);
     return problem("INTERNAL", { requestId });
   });
   return app;
 }
 
-/** The answer, with headers that can be set: Hono makes those anew that cannot, as of a `fetch` or a redirect. */
-function changeable(c: Context<Bindings>): Response {
-  try {
-    c.res.headers.delete("X-Request-Id");
-  } catch {
-    c.header("X-Request-Id", "");
-  }
-  return c.res;
-}
-
-/** Sends an answer that has no body with this text, past the streams that a body would go through. */
-function sendText({ res, env }: Context<Bindings>, text: string): void {
-  env.outgoing.statusCode = res.status;
-  env.outgoing.setHeaders(res.headers).end(Buffer.from(text));
-  for (const [name, value] of RESPONSE_ALREADY_SENT.headers) res.headers.set(name, value);
-}
-
-/** Derives something from a build, once; in development the build changes. */
-function oncePerBuild<Derived>(derive: (build: ServerBuild) => Derived): (build: ServerBuild) => Derived {
-  const derived = new WeakMap<ServerBuild, Derived>();
-  return (build) => {
-    const known = derived.get(build) ?? derive(build);
-    derived.set(build, known);
-    return known;
-  };
+/**
+ * Rebuilds a request for Remix, with the body that was read and on our configured origin, whatever Host says. Its
+ * Origin has been checked: Remix would compare it with Host, which knows nothing of the configured list.
+ */
+function onOurOrigin(
+  request: Request,
+  { origin, pathname, body }: { origin: string; pathname: string; body: Uint8Array<ArrayBuffer> },
+): Request {
+  const url = new URL(new URL(request.url).search, origin);
+  url.pathname = pathname;
+  // Remix logs an error for this parameter of its older data requests.
+  if (url.searchParams.has("_data")) url.searchParams.delete("_data");
+  const headers = new Headers(request.headers);
+  headers.delete("origin");
+  const { method, signal } = request;
+  return new Request(url, { method, headers, signal, ...(method === "GET" || method === "HEAD" ? {} : { body }) });
 }

@@ -19,10 +19,10 @@ import type { RouteHandle } from "./http/route-table.ts";
 import { detour } from "./identity/detour.ts";
 import { Address } from "./ui/address.tsx";
 import { Button, buttonClass } from "./ui/button.tsx";
-import { useFrameDrawn, useNonce } from "./ui/drawing.ts";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript } from "./ui/inline-script.tsx";
 import { Link } from "./ui/link.tsx";
+import { useNonce } from "./ui/nonce.ts";
 import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
@@ -52,7 +52,7 @@ export const headers: HeadersFunction = ({ errorHeaders }) => {
 export function loader({ context }: LoaderFunctionArgs) {
   const { auth } = context.session;
   return {
-    theme: readTheme(context.jar),
+    theme: readTheme(context),
     requestId: context.requestId,
     /** Who the session is of, for the browser's other tabs; for show alone. */
     account: auth.status === "authenticated" ? auth.claims.sub : "",
@@ -68,10 +68,6 @@ export function loader({ context }: LoaderFunctionArgs) {
 }
 
 export function Layout({ children }: { children: ReactNode }) {
-  return useFrameDrawn() ? children : <Document>{children}</Document>;
-}
-
-function Document({ children }: { children: ReactNode }) {
   const root = useRouteLoaderData<typeof loader>("root");
   const nonce = useNonce();
   const hydrates = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);

@@ -1,35 +1,58 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { Env } from "./env.server.ts";
+import { type Env, parseEnv } from "./env.server.ts";
 import type { CookieJar } from "./http/cookies.ts";
 import type { Side } from "./http/route-table.ts";
-import type { TokenBearer } from "./identity/edge-proxy.ts";
-import type { RequestSession } from "./identity/request-session.ts";
+import { openRequestSession, type RequestSession } from "./identity/request-session.ts";
+import { openSessionServices } from "./identity/session-services.ts";
+import { resendMails } from "./mail/resend-mails.ts";
+import { findPasskeyFaults } from "./passkeys/boot-check.ts";
+import { parseSatelliteEnv } from "./satellite-env.server.ts";
+import { satelliteRuntime } from "./satellites/own/satellite-runtime.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
-import "./load-context.ts";
+import { upkeep } from "./schedule/upkeep.ts";
+import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
 
-/** What differs between the platform and a satellite, which are one build. */
-export interface Runtime {
-  settings: Pick<
-    Env,
-    "NODE_ENV" | "APP_NAME" | "HOST" | "PORT" | "BASE_URL" | "WEB_ALLOWED_ORIGINS" | "TRUSTED_PROXY_HOPS"
-  >;
-  /** Whose routes it answers. */
-  side: Side;
-  /** What the routes of each request work with beside the request itself. */
-  given: Pick<AppLoadContext, "env" | "satellite">;
-  openSession(credentials: RequestCredentials): Promise<RequestSession>;
-  /** Upkeep while the process runs. */
-  tasks: readonly ScheduledTask[];
-  /** What is wrong with its surroundings, for the log; it runs all the same. */
-  findFaults(): Promise<readonly string[]>;
-}
-
-/** By what a request says who sends it. */
+/** The credentials that a request sends. */
 export interface RequestCredentials {
   authorization: string | null;
   jar: CookieJar;
   origin: string;
   clientAddress: string;
-  /** Hears whose token a cookie brought, before the database is asked whether its session lives. */
-  onVerified: (bearer: TokenBearer) => void;
+}
+
+/** What differs between the platform and a satellite, which share one build. */
+export interface Runtime {
+  settings: Pick<
+    Env,
+    "NODE_ENV" | "APP_NAME" | "HOST" | "PORT" | "BASE_URL" | "WEB_ALLOWED_ORIGINS" | "TRUSTED_PROXY_HOPS"
+  >;
+  /** Whose routes it serves. */
+  side: Side;
+  given: Pick<AppLoadContext, "env" | "satellite">;
+  openSession(credentials: RequestCredentials): Promise<RequestSession>;
+  /** Upkeep while the process runs. */
+  tasks: readonly ScheduledTask[];
+  /** Returns faults of the surroundings for the log; they don't stop the server. */
+  findFaults(): Promise<readonly string[]>;
+}
+
+/**
+ * Opens the runtime that the environment asks for.
+ * @throws Error with one line a fault, each naming the variable and what to do
+ */
+export function openRuntime(source: Record<string, string | undefined>): Runtime {
+  const isPlatform = (source.APP_NAME || "web") === "web";
+  return isPlatform ? platformRuntime(parseEnv(source)) : satelliteRuntime(parseSatelliteEnv(source));
+}
+
+function platformRuntime(env: Env): Runtime {
+  const services = openSessionServices(env);
+  return {
+    settings: env,
+    side: "platform",
+    tasks: [...upkeep(env), ...(env.SMTP_URL ? [resendMails(env), warnOfBudgets(env)] : [])],
+    findFaults: async () => (await findPasskeyFaults(env)) ?? [],
+    given: { env },
+    openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),
+  };
 }

@@ -4,28 +4,21 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/server-runtime";
-import { parseEnv } from "./env.server.ts";
-import { platformRuntime } from "./platform.ts";
-import type { Runtime } from "./runtime.ts";
-import { parseSatelliteEnv } from "./satellite-env.server.ts";
-import { satelliteRuntime } from "./satellites/own/satellite-runtime.ts";
-import { startSchedule } from "./schedule/schedule.ts";
 
-/** How long requests under way may take once the process has been told to stop. */
+// Everything of ours comes from the build, so that each module exists once in this process.
+type Entry = typeof import("./entry.server.tsx");
+
+/** How long open requests may take once the process has been told to stop. */
 const drainTimeoutMs = 10_000;
 const requestTimeoutMs = 30_000;
-/** Twice Node's own, so that a browser whose cookies have grown too many still reaches what takes them away. */
+/** Twice Node's default, so that a browser with too many cookies still reaches the page that removes them. */
 const maxHeaderBytes = 32 * 1024;
-/** Above the 60 s for which balancers keep an idle connection, so that none sends a request into one we are closing. */
+/** Above the 60 s for which load balancers keep an idle connection, so that they never send into one we are closing. */
 const keepAliveTimeoutMs = 65_000;
 
-const isPlatform = (process.env.APP_NAME || "web") === "web";
-const runtime = boot(() =>
-  isPlatform ? platformRuntime(parseEnv(process.env)) : satelliteRuntime(parseSatelliteEnv(process.env)),
-);
-const env = runtime.settings;
-const development = env.NODE_ENV === "development";
-// React chooses its build by this when it is loaded, so whatever loads it is imported after this line.
+const source = { ...process.env };
+const development = source.NODE_ENV === "development";
+// React chooses its build by this when it is loaded.
 process.env.NODE_ENV = development ? "development" : "production";
 
 const server = createServer({
@@ -34,38 +27,43 @@ const server = createServer({
   keepAliveTimeout: keepAliveTimeoutMs,
 });
 const vite = development ? await startVite() : null;
-const clientDir = path.resolve("build/client");
-const build = vite
-  ? () => vite.ssrLoadModule("virtual:remix/server-build") as Promise<ServerBuild>
-  : await loadBuild(path.resolve("build/server/index.js"));
+const buildFile = path.resolve("build/server/index.js");
+if (!vite && !existsSync(buildFile)) fail("There is no build to serve: run `npm run build` first.");
+const load = async (): Promise<ServerBuild> =>
+  vite
+    ? ((await vite.ssrLoadModule("virtual:remix/server-build")) as ServerBuild)
+    : await import(pathToFileURL(buildFile).href);
+const entryOf = ({ entry }: ServerBuild) => entry.module as unknown as Entry;
 
 let draining = false;
-const { createApp } = await import("./app.ts");
-const app = createApp({
-  runtime,
-  build,
-  ...(vite ? {} : { clientDir }),
-  draining: () => draining,
-  log: (line) => console.log(line),
-});
+const log = (line: string) => console.log(line);
+let build = await load();
+let runtime = open();
+const env = runtime.settings;
+let app = createApp();
 
-const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+const listener = getRequestListener(
+  async (request, bindings) => {
+    if (vite) await takeUpChanges();
+    return app.fetch(request, bindings);
+  },
+  { overrideGlobalObjects: false },
+);
 server.on("request", (request, response) => {
   if (vite) vite.middlewares(request, response, () => void listener(request, response));
   else void listener(request, response);
 });
 server.on("error", (error: NodeJS.ErrnoException) => {
   const taken = `Port ${env.PORT} on ${env.HOST} is taken: stop its owner or set PORT to another.`;
-  console.error(error.code === "EADDRINUSE" ? taken : error.message);
-  process.exit(1);
+  fail(error.code === "EADDRINUSE" ? taken : error.message);
 });
-server.listen(env.PORT, env.HOST, () => console.log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
+server.listen(env.PORT, env.HOST, () => log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
 
 void runtime.findFaults().then((faults) => {
   for (const fault of faults) console.error(`error ${fault}`);
 });
 
-const stopSchedule = startSchedule({ tasks: runtime.tasks, log: (line) => console.log(line) });
+const stopSchedule = entryOf(build).startSchedule({ tasks: runtime.tasks, log });
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => {
@@ -82,13 +80,25 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   });
 }
 
-function boot(open: () => Runtime): Runtime {
+function open() {
   try {
-    return open();
+    return entryOf(build).openRuntime(source);
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exit(1);
+    return fail(error instanceof Error ? error.message : String(error));
   }
+}
+
+function createApp() {
+  const clientDir = vite ? {} : { clientDir: path.resolve("build/client") };
+  return entryOf(build).createApp({ runtime, build, ...clientDir, draining: () => draining, log });
+}
+
+async function takeUpChanges(): Promise<void> {
+  const current = await load();
+  if (current === build) return;
+  build = current;
+  runtime = open();
+  app = createApp();
 }
 
 async function startVite() {
@@ -96,11 +106,7 @@ async function startVite() {
   return createViteServer({ appType: "custom", server: { middlewareMode: true, hmr: { server } } });
 }
 
-async function loadBuild(file: string): Promise<() => Promise<ServerBuild>> {
-  if (!existsSync(file)) {
-    console.error("There is no build to serve: run `npm run build` first.");
-    process.exit(1);
-  }
-  const loaded = (await import(pathToFileURL(file).href)) as ServerBuild;
-  return async () => loaded;
+function fail(message: string): never {
+  console.error(message);
+  process.exit(1);
 }

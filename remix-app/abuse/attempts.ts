@@ -4,7 +4,7 @@ import { z } from "zod";
 import { type ProblemCode, problem } from "../http/problem.ts";
 import { generalFailure } from "../identity/auth-errors.ts";
 import { hasBotChallenge } from "../identity/bot-challenge.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 import { isSuspiciousUserAgent } from "./user-agent.ts";
 import { waitInWords } from "./wait-in-words.ts";
 
@@ -106,7 +106,7 @@ export async function guardAttempt(
   if (challenged && captchaToken === "") return refused("BOT_CHALLENGE_REQUIRED", 403, challengeMissing);
 
   const overridden = (await isOverridden?.()) ?? false;
-  const database = serviceData(env).schema("private");
+  const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
     attempt: { action, mail, address: clientAddress, email, userId, challenged, overridden },
   });

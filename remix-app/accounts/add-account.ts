@@ -1,7 +1,8 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { cookies } from "../http/cookie-table.ts";
+import { readCookie } from "../http/cookies.ts";
 import { detour } from "../identity/detour.ts";
 import { maxAccounts } from "./limits.ts";
-import { readSignInHint } from "./sign-in-hint.ts";
 
 /** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */
 export function isAddAccount(request: Request): boolean {
@@ -17,7 +18,9 @@ export function openAddAccount(
   query: URLSearchParams,
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
-  const email = readSignInHint(context, query);
+  const named = accounts.find(({ id }) => id === query.get("account"));
+  // The account that the address names, or the one whose session a switch found to be over.
+  const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active);
   return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };

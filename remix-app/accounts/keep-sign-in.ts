@@ -3,8 +3,8 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
-import { type Device, newDevice, readDeviceCookie, secretHash, successorOf } from "./device-cookie.ts";
-import { isVaultUnavailable } from "./vault.ts";
+import { type Device, newDevice, secretHash, successorOf } from "./device-cookie.ts";
+import { VaultUnavailable } from "./vault.ts";
 
 const signInAnswer = z.discriminatedUnion("status", [
   z.object({ status: z.literal("kept"), successor: z.union([z.literal(1), z.literal(2)]) }),
@@ -30,8 +30,7 @@ export async function keepSignIn(
   { session, claims, inPlaceOf }: { session: StoredSession; claims: Claims; inPlaceOf?: string | undefined },
 ): Promise<void> {
   const { requestId, surface } = context;
-  const { vault } = context.session;
-  const brought = readDeviceCookie(context.jar, { origin: context.origin, cookie: vault.keys.cookie });
+  const brought = context.session.deviceCookie;
   try {
     let answer = brought && (await signInTo(context, { device: brought, known: true, session, claims, inPlaceOf }));
     if (inPlaceOf === undefined && (!answer || answer.status === "unknown")) {
@@ -39,7 +38,7 @@ export async function keepSignIn(
     }
     if (answer?.status === "kept") return;
   } catch (error) {
-    if (!isVaultUnavailable(error)) throw error;
+    if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
     await drop(context);
     const detail = "Your sign-in worked, but could not be kept. Try again in a moment.";
@@ -79,7 +78,7 @@ async function signInTo(
   const ask = () => vault.call("sign_in_account", { args, schema: signInAnswer });
   const answer = await ask().catch(async (error: unknown) => {
     // Of a known browser it comes to the same when it is sent again; it may have been the answer that was lost.
-    if (!known || !isVaultUnavailable(error)) throw error;
+    if (!known || !(error instanceof VaultUnavailable)) throw error;
     const again = await ask();
     // It may have been kept under a secret that nobody can tell now: then no second device is made for it.
     if (again.status === "unknown") throw error;

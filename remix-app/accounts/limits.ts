@@ -1,7 +1,5 @@
 /** Accounts in one browser; `private.sign_in_account` says the same. */
 export const maxAccounts = 10;
-/** 400 days, the longest that browsers keep a cookie; the device itself lives 90 days from its last use. */
-export const deviceCookieSeconds = 400 * 24 * 60 * 60;
 
 /** How long a switch waits for another one in the same browser, a dead one's lease of 10 s included, and how often it looks. */
 export const leaseWaitMs = 11_000;

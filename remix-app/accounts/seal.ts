@@ -1,5 +1,5 @@
 import { type StoredSession, storedSession } from "../identity/session-cookie.ts";
-import { hmacBy } from "../keys/hmac.ts";
+import { hmac } from "../keys/signature.ts";
 import type { AccountKeys } from "./account-keys.ts";
 
 /** Whose session is sealed, and for which browser: it opens as that alone. */
@@ -62,7 +62,7 @@ export async function openSession(
 
 /** By what a session's refresh token is known from others, to who has the key. */
 export function tagOf({ refresh_token }: Pick<StoredSession, "refresh_token">, { tag }: AccountKeys): string {
-  return hmacBy(tag.current.key).update(refresh_token).digest("base64url").slice(0, tagCharacters);
+  return hmac(tag.current.key, refresh_token).toString("base64url").slice(0, tagCharacters);
 }
 
 function algorithm(iv: Uint8Array<ArrayBuffer>, { deviceId, userId, keyId }: SealedFor & { keyId: string }) {

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { clearCookie } from "../http/cookies.ts";
 import { revokeSession } from "../identity/revoke-session.ts";
 import type { SignedOutAnswer } from "./account-calls.ts";
 import { withoutDevice } from "./answers.ts";
-import { readDeviceCookie } from "./device-cookie.ts";
-import { expireAccountCookies } from "./expire-cookies.ts";
 import { switchAccount } from "./switch-account.ts";
-import { isVaultUnavailable } from "./vault.ts";
+import { VaultUnavailable } from "./vault.ts";
 
 /** What a sign-out of one account leaves. */
 export type SignedOut =
@@ -69,15 +69,17 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
  * @returns false where a session may live on, because nobody answered
  */
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
-  const { vault } = context.session;
-  const device = readDeviceCookie(context.jar, { origin: context.origin, cookie: vault.keys.cookie });
+  const { vault, deviceCookie: device } = context.session;
   const args = device && { device_id: device.id, secret: device.secret };
   const ended = args
     ? await vault.call("sign_out_device", { args, schema: allAnswer }).catch(unavailable(context))
     : null;
   // Where the vault could not be reached, the session at hand can be ended at the backend itself.
   const revoked = ended !== null || (await revokeSession(context));
-  expireAccountCookies(context);
+  context.session.clear();
+  for (const cookie of Object.values(cookies)) {
+    if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);
+  }
   for (const { userId, sessionId } of ended ?? []) {
     await recordEvent(context, { userId, kind: "sign_out", sessionId });
   }
@@ -86,7 +88,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
 
 function unavailable({ requestId }: AppLoadContext) {
   return (error: unknown): null => {
-    if (!isVaultUnavailable(error)) throw error;
+    if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`warning request=${requestId} a sign-out was not finished: ${error.message}`);
     return null;
   };

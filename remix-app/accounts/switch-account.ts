@@ -8,7 +8,7 @@ import { withoutDevice } from "./answers.ts";
 import { type Device, secretHash, successorOf } from "./device-cookie.ts";
 import { leasePollMs, leaseWaitMs, maxAdoptions } from "./limits.ts";
 import { tagOf } from "./seal.ts";
-import { isVaultUnavailable, type VaultEntry, vaultEntry } from "./vault.ts";
+import { type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
 /**
  * How a switch ended. `ended`: the stored session is definitively over, and its entry is gone. `unavailable`: nothing was
@@ -81,7 +81,7 @@ export async function switchAccount(
       if (outcome?.status !== "switched") await giveBack(context, { device: device.device, lease });
     }
   } catch (error) {
-    if (!isVaultUnavailable(error)) throw error;
+    if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`warning request=${context.requestId} a switch was not finished: ${error.message}`);
     return { status: "unavailable" };
   }
@@ -110,7 +110,7 @@ async function giveBack(
   try {
     await vault.call("end_account_switch", { args: { device_id: device.id, lease }, schema: z.unknown() });
   } catch (error) {
-    if (!isVaultUnavailable(error)) throw error;
+    if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`warning request=${requestId} a switch's lease was not given back: ${error.message}`);
   }
 }
@@ -120,8 +120,7 @@ async function giveBack(
  * one stays.
  */
 async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
-  const { auth, device, vault } = session;
-  const live = await session.stored();
+  const { auth, device, vault, stored: live } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
   const { sub: userId, session_id: sessionId } = auth.claims;
   const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Env } from "../env.server.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 import type { StoredSession } from "../identity/session-cookie.ts";
 import { type AccountKeys, openAccountKeys } from "./account-keys.ts";
 import type { Device } from "./device-cookie.ts";
@@ -26,13 +26,8 @@ const keptAnswer = z.union([
 ]);
 
 /** The database did not answer: nothing was concluded, and whatever was asked can be asked again. */
-class VaultUnavailable extends Error {
+export class VaultUnavailable extends Error {
   override name = "VaultUnavailable";
-}
-
-/** Whether this is the vault's error; by its name, since the server's entry and the routes' build each have a copy. */
-export function isVaultUnavailable(error: unknown): error is Error {
-  return error instanceof Error && error.name === "VaultUnavailable";
 }
 
 export interface KeepOptions {
@@ -70,7 +65,7 @@ export interface Vault {
 /** Opens the vault of a process. Its keys are derived once. */
 export async function openVault(env: Env): Promise<Vault> {
   const keys = await openAccountKeys(env);
-  const database = serviceData(env).schema("private");
+  const database = createServiceClient(env).schema("private");
 
   const call: Vault["call"] = async (name, { args, schema }) => {
     const { data, error } = await database.rpc(name, args);

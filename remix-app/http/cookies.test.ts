@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createCookieJar } from "./cookies.ts";
+import { type CookieDefinition, cookies } from "./cookie-table.ts";
+import { clearCookie, createCookieJar, readCookie, writeCookie } from "./cookies.ts";
 
 describe("a cookie jar", () => {
   test("opens whatever a caller sends as a Cookie header", () => {
@@ -44,5 +45,37 @@ describe("a cookie jar", () => {
     const jar = createCookieJar("a=1; b=2");
     jar.set("a", "", { maxAge: 0 });
     expect(jar.getAll()).toEqual([{ name: "b", value: "2" }]);
+  });
+});
+
+describe("our cookies", () => {
+  const at = (origin: string) => ({ jar: createCookieJar(null), origin });
+  const all: CookieDefinition[] = Object.values(cookies);
+
+  test("have names of their own, and a __Host- cookie has the path that browsers demand", () => {
+    expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
+    for (const { prefix, path } of all) if (prefix === "__Host-") expect(path).toBe("/");
+  });
+
+  test("have their prefix and Secure on https, and neither on plain http", () => {
+    const [secure, plain] = [at("https://app.example.com"), at("http://localhost:3000")];
+    for (const context of [secure, plain]) {
+      writeCookie(context, cookies.device, { value: "x" });
+      expect(readCookie(context, cookies.device)).toBe("x");
+    }
+    expect(secure.jar.setCookieHeaders()).toEqual([
+      "__Host-gh_device=x; Max-Age=34560000; Path=/; HttpOnly; Secure; SameSite=Lax",
+    ]);
+    expect(plain.jar.setCookieHeaders()).toEqual(["gh_device=x; Max-Age=34560000; Path=/; HttpOnly; SameSite=Lax"]);
+  });
+
+  test("are cleared for this host and the parent domain, where a browser lets that domain set them", () => {
+    const context = at("https://app.example.com");
+    for (const cookie of [cookies.device, cookies.qrChallenge]) clearCookie(context, cookie, "example.com");
+    expect(context.jar.setCookieHeaders()).toEqual([
+      "__Host-gh_device=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax",
+      "gh_qr=; Max-Age=0; Path=/qr; HttpOnly; Secure; SameSite=Strict",
+      "gh_qr=; Max-Age=0; Domain=example.com; Path=/qr; HttpOnly; Secure; SameSite=Strict",
+    ]);
   });
 });

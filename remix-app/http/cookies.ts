@@ -1,4 +1,5 @@
 import { parseCookieHeader, serializeCookieHeader } from "@supabase/ssr";
+import type { CookieDefinition } from "./cookie-table.ts";
 
 export interface CookieAttributes {
   path?: string;
@@ -43,4 +44,48 @@ export function createCookieJar(cookieHeader: string | null): CookieJar {
     },
     setCookieHeaders: () => [...written.values()],
   };
+}
+
+/** What reads and writes cookies: a request's jar, and our origin as its browser names it. */
+export interface CookieContext {
+  jar: CookieJar;
+  origin: string;
+}
+
+/** Reads one of our cookies; empty if the browser has none. */
+export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinition): string {
+  return jar.get(nameOf(cookie, origin)) ?? "";
+}
+
+/** Sets one of our cookies for this host. */
+export function writeCookie(
+  { jar, origin }: CookieContext,
+  cookie: CookieDefinition,
+  { value, maxAgeSeconds = cookie.maxAgeSeconds ?? 0 }: { value: string; maxAgeSeconds?: number },
+): void {
+  jar.set(nameOf(cookie, origin), value, { ...attributesOf(cookie, origin), maxAge: maxAgeSeconds });
+}
+
+/**
+ * Removes one of our cookies.
+ * @param parentDomain also removes what a sibling host may have set for this domain
+ */
+export function clearCookie(context: CookieContext, cookie: CookieDefinition, parentDomain?: string): void {
+  writeCookie(context, cookie, { value: "", maxAgeSeconds: 0 });
+  const { jar, origin } = context;
+  const name = nameOf(cookie, origin);
+  if (!parentDomain || name.startsWith("__Host-")) return;
+  jar.set(name, "", { ...attributesOf(cookie, origin), maxAge: 0, domain: parentDomain });
+}
+
+function nameOf({ name, prefix }: CookieDefinition, origin: string): string {
+  return prefix && isSecure(origin) ? `${prefix}${name}` : name;
+}
+
+function attributesOf({ path, sameSite }: CookieDefinition, origin: string): CookieAttributes {
+  return { path, httpOnly: true, sameSite: sameSite ?? "lax", secure: isSecure(origin) };
+}
+
+function isSecure(origin: string): boolean {
+  return origin.startsWith("https:");
 }

@@ -33,7 +33,7 @@ const routes = {
     path: "satellite",
     module: { default: page, loader: read, handle: { side: "satellite" } },
   },
-  file: { id: "file", parentId: "root", path: "items.csv", module: { loader: read, handle: { file: true } } },
+  file: { id: "file", parentId: "root", path: "items.csv", module: { loader: read } },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
@@ -68,7 +68,7 @@ describe("the route table", () => {
   );
 
   test("knows a file by its own address alone", () => {
-    expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found", routeId: "file" });
+    expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
 
@@ -99,7 +99,7 @@ describe("the route table", () => {
   );
 
   test("shows a satellite's start page at its root, and nowhere on the platform", () => {
-    const found = { status: "found", authorization: "bearer", pathname: "/satellite", routeId: "start" };
+    const found = { status: "found", authorization: "bearer", pathname: "/satellite" };
     expect(satelliteJudge({ method: "GET", pathname: "/" })).toEqual(found);
     expect(judge({ method: "GET", pathname: "/satellite" })).toEqual({ status: "not-found" });
   });

@@ -1,84 +1,84 @@
+import { matchRoutes } from "@remix-run/react";
 import type { ServerBuild } from "@remix-run/server-runtime";
-import { createRouteFinder } from "./route-finder.ts";
 
-/** What the route table says of a request before anything else is looked at. */
+/** What the route table says about a request before anything else is looked at. */
 export type RouteVerdict =
-  /** `pathname` is what Remix knows it by; `routeId` is null for what Remix answers by itself. */
-  | { status: "found"; authorization: Authorization; pathname: string; routeId: string | null }
+  /** `pathname` is the path to give to Remix. */
+  | { status: "found"; authorization: Authorization; pathname: string }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
 /**
- * By what a route's callers say who they are. `bearer`: a session of the platform, or its cookies. `basic`: servers of
- * apps, which prove themselves with Basic credentials. `gateway`: credentials of the gateway, which judges them. But for
- * `bearer`, no session is looked at.
+ * How a route's callers authenticate. `bearer`: a session of the platform, by token or cookie. `basic`: an app's server,
+ * with Basic credentials. `gateway`: a credential of the AI gateway, which checks it. Only `bearer` opens a session.
  */
 export type Authorization = "bearer" | "basic" | "gateway";
 
-/** The platform and its satellites are one build; each answers its own routes. */
+/** The platform and its satellites share one build; each serves its own routes. */
 export type Side = "platform" | "satellite";
 
-/** A route's own word on its methods, in its `handle`; without it, GET for a loader or page and POST for an action. */
+/** A route's `handle`. */
 export interface RouteHandle {
+  /** By default GET and HEAD for a loader or page, and POST for an action. */
   methods?: readonly string[];
-  /** Whose route it is; without it, the platform's. */
+  /** By default the platform's. */
   side?: Side | "both";
-  /** Without it, `bearer`. */
+  /** By default `bearer`. */
   authorization?: Exclude<Authorization, "bearer">;
-  /** False: the page works as it comes, and ships no script of the framework. */
+  /** False for a page that ships no script of the framework. */
   hydrate?: boolean;
-  /**
-   * True: the loader is called before the request's session is open, and begins with what awaits it: `requireUser`, after
-   * the readings that it begins meanwhile (`beginReading`).
-   */
-  early?: boolean;
-  /** True: a file, answered as it is read, for its own address alone: the framework's spelling of it would hold all of it. */
-  file?: boolean;
 }
 
+type Routes = ServerBuild["routes"];
+type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
 
 /** Where Remix's client asks which modules a path needs: the same answer for everyone. */
 export const manifestPath = "/__manifest";
-const manifestMethods = ["GET", "HEAD"];
 const notFoundPath = "*";
-/** One build has one `/`, which is the platform's: a satellite's start page is this route, shown at `/`. */
+/** The build's `/` is the platform's. A satellite's start page is this route, shown at `/`. */
 const satelliteStartPath = "/satellite";
 
-/** Compiles the routes of a build into a judge of paths and methods, for one side. */
-export function createRouteTable(build: Pick<ServerBuild, "routes">, side: Side): Judge {
-  const find = createRouteFinder(build.routes);
+/** Compiles a build's routes into a judge of paths and methods, for one side. */
+export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: Side): Judge {
+  const tree = treeOf(routes);
   return ({ pathname: asked, method }) => {
-    // Nothing has a name with NUL in it, and the database refuses to look for one.
+    // No name contains NUL, and the database refuses to look for one.
     if (asked.includes("%00")) return { status: "not-found" };
     if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
     const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === manifestPath && side === "platform") {
-      return judged({ method, pathname, routeId: null, allow: manifestMethods });
-    }
-    const routeId = find(path);
-    const route = routeId === null ? undefined : build.routes[routeId];
+    if (path === manifestPath && side === "platform") return judged({ method, pathname, allow: ["GET", "HEAD"] });
+    const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization, file, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
+    const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
     if (owner !== side && owner !== "both") return { status: "not-found" };
-    // Servers ask for the URL itself; the framework's own spelling of it would wrap the answer.
-    if ((authorization || file) && path !== pathname) return { status: "not-found" };
+    // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
+    const asData = path !== pathname;
+    if (asData && (authorization || (!page && !action))) return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return judged({ method, pathname, routeId, allow, ...(authorization ? { authorization } : {}) });
+    return judged({ method, pathname, allow, ...(authorization ? { authorization } : {}) });
   };
 }
 
 function judged(options: {
   method: string;
   pathname: string;
-  routeId: string | null;
   allow: readonly string[];
   authorization?: Authorization;
 }): RouteVerdict {
-  const { method, pathname, routeId, allow, authorization = "bearer" } = options;
+  const { method, pathname, allow, authorization = "bearer" } = options;
   return allow.includes(method)
-    ? { status: "found", authorization, pathname, routeId }
+    ? { status: "found", authorization, pathname }
     : { status: "method", allow: [...allow], authorization };
+}
+
+/** Nests the routes as `matchRoutes` takes them. */
+function treeOf(routes: Routes, parentId?: string): RouteNode[] {
+  return Object.values(routes).flatMap((route) => {
+    if (!route || route.parentId !== parentId) return [];
+    const { id, path, index, caseSensitive } = route;
+    return [{ id, path, caseSensitive, ...(index ? { index } : { children: treeOf(routes, id) }) } as RouteNode];
+  });
 }

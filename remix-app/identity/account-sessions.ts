@@ -3,7 +3,7 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "./service-client.ts";
+import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
 
 const rows = z.array(
@@ -50,7 +50,7 @@ export async function listSessions(
   context: AppLoadContext,
   user: Pick<User, "id" | "sessionId">,
 ): Promise<AccountSession[]> {
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("account_sessions", { subject_id: user.id });
   if (error) throw unavailable(context, error.code);
@@ -81,7 +81,7 @@ export async function endSession(
 ): Promise<boolean> {
   if (!z.uuid().safeParse(sessionId).success) return false;
   const ended = (await listSessions(context, user)).find(({ id }) => id === sessionId);
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("end_account_session", { subject_id: user.id, target_id: sessionId });
   if (error) throw unavailable(context, error.code);

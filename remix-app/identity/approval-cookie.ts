@@ -1,53 +1,43 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Env } from "../env.server.ts";
-import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
+import { hmac, isSignature } from "../keys/signature.ts";
 
-/** It is no remember-me token: it counts beside the one session that it was made for. */
-const cookieName = "ttr_mfa_mobile_approval";
-
-type CookieContext = { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN">; jar: CookieJar; origin: string };
+type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 
 /** What the cookie of a request is worth. `stale`: it is another session's, too old or no cookie of ours. */
 export type HeldApproval = "none" | "held" | "stale";
 
-/** Puts an approval into the browser, for one session and until it is over. */
+/** Puts an approval into the browser, for one session and until it ends. It is not a remember-me token. */
 export function writeApprovalCookie(
-  context: CookieContext,
+  context: ApprovalContext,
   { sessionId, validUntil }: { sessionId: string; validUntil: string },
 ): void {
   const until = Date.parse(validUntil);
-  const maxAge = Math.max(0, Math.floor((until - Date.now()) / 1000));
-  const value = `${until}.${signatureOf(context.env, { sessionId, until }).toString("base64url")}`;
-  context.jar.set(cookieName, value, { ...attributesOf(context), maxAge });
+  writeCookie(context, cookies.mobileApproval, {
+    value: `${until}.${signatureOf(context, { sessionId, until }).toString("base64url")}`,
+    maxAgeSeconds: Math.max(0, Math.floor((until - Date.now()) / 1000)),
+  });
 }
 
-/** Whether the browser holds the approval of this session. Whether that still counts is the database's to say. */
-export function heldApproval({ env, jar }: CookieContext, sessionId: string): HeldApproval {
-  const value = jar.get(cookieName);
-  if (value === undefined) return "none";
+/** Whether the browser holds the approval of this session. The database decides whether that still counts. */
+export function heldApproval(context: ApprovalContext, sessionId: string): HeldApproval {
+  if (context.jar.get(cookies.mobileApproval.name) === undefined) return "none";
+  const value = readCookie(context, cookies.mobileApproval);
   const [, until = "", signature = ""] = /^(\d{1,15})\.([\w-]{43})$/.exec(value) ?? [];
-  const expected = signatureOf(env, { sessionId, until: Number(until) });
-  const given = Buffer.from(signature, "base64url");
-  const genuine = given.length === expected.length && timingSafeEqual(given, expected);
+  const genuine = isSignature(signature, signatureOf(context, { sessionId, until: Number(until) }));
   return genuine && Number(until) > Date.now() ? "held" : "stale";
 }
 
-/** Takes it from the browser, and what a sibling may have set for the whole domain. */
-export function clearApprovalCookie(context: CookieContext): void {
-  const attributes = attributesOf(context);
-  context.jar.set(cookieName, "", { ...attributes, maxAge: 0 });
-  const domain = context.env.PARENT_DOMAIN;
-  if (domain) context.jar.set(cookieName, "", { ...attributes, domain, maxAge: 0 });
-}
-
-function attributesOf({ origin }: CookieContext): CookieAttributes {
-  return { path: "/", httpOnly: true, sameSite: "lax", secure: origin.startsWith("https:") };
+/** Removes it from the browser, and what a sibling may have set for the whole domain. */
+export function clearApprovalCookie(context: ApprovalContext): void {
+  clearCookie(context, cookies.mobileApproval, context.env.PARENT_DOMAIN);
 }
 
 function signatureOf(
-  env: Pick<Env, "SUPABASE_SECRET_KEY">,
+  { env }: Pick<ApprovalContext, "env">,
   { sessionId, until }: { sessionId: string; until: number },
 ): Buffer {
-  return createHmac("sha256", derivedKey(env, "mobile approval cookie")).update(`${sessionId} ${until}`).digest();
+  return hmac(derivedKey(env, "mobile approval cookie"), `${sessionId} ${until}`);
 }

@@ -1,14 +1,7 @@
-import { createServerClient } from "@supabase/ssr";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../env.server.ts";
-import type { CookieJar } from "../http/cookies.ts";
 import { authCallTimeoutMs, dataTimeoutMs } from "./limits.ts";
-import {
-  readSessionCookie,
-  type SessionCookieScope,
-  sessionCookieAttributes,
-  writeSessionCookie,
-} from "./session-cookie.ts";
+import { type StoredSession, storedSession } from "./session-cookie.ts";
 
 /**
  * Headers of a call to the identity backend for one visitor: their address, so that visitors do not share our server's
@@ -25,9 +18,9 @@ export function identityHeaders(env: Env, clientAddress: string): Record<string,
 
 export interface AuthClientOptions {
   env: Env;
-  jar: CookieJar;
-  scope: SessionCookieScope;
   clientAddress: string;
+  /** Reads and replaces the session of the request; null signs it out. */
+  session: { get: () => StoredSession | null; set: (session: StoredSession | null) => void };
 }
 
 /**
@@ -45,23 +38,33 @@ export function createMailClient({
   });
 }
 
-/** The client for sign-in, confirmation and sign-out of one request; its session is the request's cookies. */
-export function createAuthClient({ env, jar, scope, clientAddress }: AuthClientOptions): SupabaseClient {
+const sessionKey = "session";
+
+/** The client for sign-in, confirmation and sign-out of one request, with the request's session. */
+export function createAuthClient({ env, clientAddress, session }: AuthClientOptions): SupabaseClient {
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
-  return createServerClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
-    cookies: {
-      encode: "tokens-only",
-      getAll: () => jar.getAll(),
-      setAll: async (cookies) => {
-        for (const { name, value, options } of cookies) jar.set(name, value, options);
-        // auth-js stores whatever the backend answered, an identity provider's own tokens included.
-        const session = await readSessionCookie(jar, scope);
-        if (session) writeSessionCookie(jar, scope, session);
-      },
+  const storage = {
+    isServer: true,
+    getItem: (key: string) => (key === sessionKey && session.get() ? JSON.stringify(session.get()) : null),
+    // auth-js stores all that the backend answered, including an identity provider's own tokens.
+    setItem: (key: string, value: string) => {
+      if (key === sessionKey) session.set(storedSession.parse(JSON.parse(value)));
     },
-    cookieOptions: { ...sessionCookieAttributes(scope), name: scope.name },
-    // Versions that know passkeys by default ignore it.
-    auth: { experimental: { passkey: true } },
+    removeItem: (key: string) => {
+      if (key === sessionKey) session.set(null);
+    },
+  };
+  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
+    auth: {
+      storageKey: sessionKey,
+      storage,
+      persistSession: true,
+      autoRefreshToken: false,
+      detectSessionInUrl: false,
+      skipAutoInitialize: true,
+      // Versions that know passkeys by default ignore it.
+      experimental: { passkey: true },
+    },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });
 }

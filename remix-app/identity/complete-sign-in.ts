@@ -15,7 +15,7 @@ export interface CompletedSignIn {
 }
 
 /**
- * What every sign-in ends with, once the backend's session is in the cookie jar: it joins this browser's accounts as the
+ * What every sign-in ends with, once the backend's session is stored: it joins this browser's accounts as the
  * active one, in the place of the same account's session from before; the account's log has an entry, and the visitor
  * goes on, to the second step first where one is due.
  * @returns the redirect to answer with
@@ -25,7 +25,7 @@ export async function completeSignIn(
   context: AppLoadContext,
   { method, destination, inPlaceOf }: CompletedSignIn,
 ): Promise<Response> {
-  const { session, claims } = await requireKeptSession(context);
+  const { session, claims } = requireKeptSession(context);
   await keepSignIn(context, { session, claims, inPlaceOf });
   rememberMethod(context, method);
   const { sub, session_id } = claims;

@@ -6,10 +6,11 @@ import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { parseEnv } from "../env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
-import { createAuthClient, createDataClient, identityHeaders } from "./clients.ts";
+import { createAuthClient, createDataClient } from "./clients.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
-import { readSessionCookie, type StoredSession, sessionCookieScope } from "./session-cookie.ts";
+import { openRequestSession } from "./request-session.ts";
+import type { StoredSession } from "./session-cookie.ts";
 import { fetchDeviceSessionState, fetchSessionState } from "./session-state.ts";
 
 const stack = readStack();
@@ -21,7 +22,6 @@ const env = parseEnv({
   SUPABASE_PUBLISHABLE_KEY: publishableKey,
   SUPABASE_SECRET_KEY: secretKey,
 });
-const scope = sessionCookieScope({ supabaseUrl: url, origin: stack.base });
 const { admin } = createClient(url, secretKey, { auth: { persistSession: false } }).auth;
 
 let userId: string;
@@ -34,15 +34,21 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson({ id: userId }));
 
-/** Signs in as a form of ours does. @returns the session in the cookie */
+/** Signs in as a form of ours does. @returns the session that the client stored */
 async function signIn(): Promise<StoredSession> {
-  const jar = createCookieJar(null);
-  const client = createAuthClient({ env, jar, scope, clientAddress: randomAddress() });
+  let stored: StoredSession | null = null;
+  const session = {
+    get: () => stored,
+    set(signedIn: StoredSession | null) {
+      stored = signedIn;
+    },
+  };
+  const client = createAuthClient({ env, clientAddress: randomAddress(), session });
   const { error } = await client.auth.signInWithPassword({ email, password });
   if (error) throw error;
-  const session = await readSessionCookie(jar, scope);
-  if (!session) throw new Error("The sign-in wrote no session.");
-  return session;
+  const signedIn = session.get();
+  if (!signedIn) throw new Error("The sign-in stored no session.");
+  return signedIn;
 }
 
 /** Visitors of these tests do not share one address's limits. */
@@ -57,28 +63,31 @@ async function startProxy() {
     calls.push(String(input));
     return fetch(input, init);
   };
+  const vault = await openTestVault();
+  const refreshSession = createSessionRefresher({ supabaseUrl: url, fetch: countingFetch });
   const proxy = createEdgeProxy({
     verifyClaims: createClaimsVerifier({ supabaseUrl: url }),
-    refreshSession: createSessionRefresher({ supabaseUrl: url, fetch: countingFetch }),
-    vault: await openTestVault(),
+    refreshSession,
+    vault,
     fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, device }),
   });
   return {
     calls,
     async visit(cookie: string) {
       const jar = createCookieJar(cookie);
-      const { auth } = await proxy({
-        authorization: null,
+      const { auth, stored } = await openRequestSession({
+        env,
+        services: { proxy, refreshSession, vault },
         jar,
         origin: stack.base,
-        scope,
-        identityHeaders: identityHeaders(env, randomAddress()),
+        authorization: null,
+        clientAddress: randomAddress(),
       });
       const sent = jar
         .getAll()
         .map(({ name, value }) => `${name}=${value}`)
         .join("; ");
-      return { auth, sent, kept: await readSessionCookie(jar, scope) };
+      return { auth, sent, kept: stored };
     },
   };
 }

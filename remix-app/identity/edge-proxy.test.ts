@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createClaimsVerifier } from "#shared/claims.ts";
 import { openVault } from "../accounts/vault.ts";
-import { parseEnv } from "../env.server.ts";
+import { type Env, parseEnv } from "../env.server.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
 import {
   type IdentityBackend,
@@ -10,18 +10,18 @@ import {
   testUser,
 } from "../testing/identity-backend.ts";
 import { testSecret } from "../testing/vault-backend.ts";
-import { createEdgeProxy, type EdgeProxy } from "./edge-proxy.ts";
+import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
-import { readSessionCookie, type StoredSession } from "./session-cookie.ts";
+import { openRequestSession, type SessionServices } from "./request-session.ts";
+import type { StoredSession } from "./session-cookie.ts";
 import { fetchDeviceSessionState } from "./session-state.ts";
 
 const origin = "http://localhost";
-const scope = { name: "sb-127-auth-token", secure: false };
 const refreshCall = "POST /auth/v1/token";
-const identityHeaders = { apikey: "sb_secret_x", "Sb-Forwarded-For": "203.0.113.7" };
 
 let backend: IdentityBackend;
-let proxy: EdgeProxy;
+let env: Env;
+let services: SessionServices;
 let clockOffsetMs = 0;
 
 beforeEach(async () => {
@@ -30,30 +30,42 @@ beforeEach(async () => {
   const now = () => Date.now() + clockOffsetMs;
   const supabaseUrl = backend.url;
   const publishableKey = "sb_publishable_test";
-  const urls = { BASE_URL: origin, SUPABASE_URL: supabaseUrl };
-  const env = { NODE_ENV: "test", ...urls, SUPABASE_PUBLISHABLE_KEY: publishableKey };
-  proxy = createEdgeProxy({
+  env = parseEnv({
+    NODE_ENV: "test",
+    BASE_URL: origin,
+    SUPABASE_URL: supabaseUrl,
+    SUPABASE_PUBLISHABLE_KEY: publishableKey,
+    SUPABASE_SECRET_KEY: testSecret,
+  });
+  const vault = await openVault(env);
+  const refreshSession = createSessionRefresher({ supabaseUrl, now });
+  const proxy = createEdgeProxy({
     verifyClaims: createClaimsVerifier({ supabaseUrl, now }),
-    refreshSession: createSessionRefresher({ supabaseUrl, now }),
-    vault: await openVault(parseEnv({ ...env, SUPABASE_SECRET_KEY: testSecret })),
+    refreshSession,
+    vault,
     fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, device }),
     now,
   });
+  services = { proxy, refreshSession, vault };
 });
 afterEach(() => backend.close());
 
 /** A request's jar as a browser with this session would send it. */
 const jarWith = async (session: StoredSession) => createCookieJar(await backend.vault.cookieOf(session));
 
+function open(jar: CookieJar, authorization: string | null) {
+  return openRequestSession({ env, services, jar, origin, authorization, clientAddress: "203.0.113.7" });
+}
+
 async function withJar(jar: CookieJar) {
-  const { auth } = await proxy({ authorization: null, jar, origin, scope, identityHeaders });
-  return { auth, jar, setCookies: jar.setCookieHeaders(), kept: await readSessionCookie(jar, scope) };
+  const { auth, stored } = await open(jar, null);
+  return { auth, jar, setCookies: jar.setCookieHeaders(), kept: stored };
 }
 
 const withCookie = async (session: StoredSession) => withJar(await jarWith(session));
 
 async function withBearer(token: string, jar = createCookieJar(null)) {
-  return proxy({ authorization: `Bearer ${token}`, jar, origin, scope, identityHeaders });
+  return open(jar, `Bearer ${token}`);
 }
 
 describe("a live session", () => {
@@ -73,7 +85,7 @@ describe("a live session", () => {
     expect(kept?.refresh_token).toBe("refresh-1");
     expect(backend.count(refreshCall)).toBe(1);
     expect(backend.headers.get("/auth/v1/token")).toMatchObject({
-      apikey: "sb_secret_x",
+      apikey: testSecret,
       "sb-forwarded-for": "203.0.113.7",
     });
   });
@@ -139,7 +151,7 @@ describe("without the backend's keys", () => {
     const { auth } = await withCookie(await backend.session());
     expect(auth).toMatchObject({ status: "authenticated", claims: { sub: testUser.id } });
     expect(backend.count("GET /auth/v1/user")).toBe(1);
-    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: "sb_secret_x" });
+    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: testSecret });
   });
 
   test("and without an answer about the user, nothing is concluded within a bounded time", async () => {

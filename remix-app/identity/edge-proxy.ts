@@ -1,20 +1,12 @@
 import { type Claims, type ClaimsVerifier, expiryOf } from "#shared/claims.ts";
-import { type Device, readDeviceCookie, successorOf, writeDeviceCookie } from "../accounts/device-cookie.ts";
+import { type Device, successorOf } from "../accounts/device-cookie.ts";
 import type { DeviceView } from "../accounts/device-view.ts";
 import { tagOf } from "../accounts/seal.ts";
-import { isVaultUnavailable, type Vault, type VaultEntry } from "../accounts/vault.ts";
+import { type Vault, type VaultEntry, VaultUnavailable } from "../accounts/vault.ts";
 import { bearerToken } from "../http/bearer.ts";
-import type { CookieJar } from "../http/cookies.ts";
 import { maxVerdicts, refreshMarginSeconds } from "./limits.ts";
 import type { SessionRefresher } from "./refresh.ts";
-import {
-  clearSessionCookie,
-  hasSessionCookie,
-  readSessionCookie,
-  type SessionCookieScope,
-  type StoredSession,
-  writeSessionCookie,
-} from "./session-cookie.ts";
+import type { StoredSession } from "./session-cookie.ts";
 import type { DeviceSessionState, SessionState } from "./session-state.ts";
 
 /**
@@ -25,16 +17,20 @@ export type RequestAuth =
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
   | { status: "unavailable" };
 
-/** Whom a token names whose signature holds. Whether its session lives, and may do anything, is another question. */
-export type TokenBearer = { userId: string; sessionId: string; accessToken: string };
-
-/** The edge proxy's word on a request. */
-export interface Verdict {
+interface Judgement {
   auth: RequestAuth;
-  /** What the database says of the session, where it was asked already. */
+  /** What the database says of the session, if it was asked. */
   state?: SessionState;
-  /** The browser, where its cookie is one of ours and the database knows it. */
+  /** The browser, if its cookie is one of ours and the database knows it. */
   device: { device: Device; view: DeviceView } | null;
+}
+
+/** The edge proxy's verdict on a request. */
+export interface Verdict extends Judgement {
+  /** The session that the browser holds from now on. */
+  session: StoredSession | null;
+  /** The device that the browser's cookie has to be set to; null if the cookie stays. */
+  deviceCookie: Device | null;
 }
 
 export interface EdgeProxyOptions {
@@ -48,14 +44,11 @@ export interface EdgeProxyOptions {
 
 export interface RequestCredentials {
   authorization: string | null;
-  jar: CookieJar;
-  /** Our origin as the browser names it, from the configured list. */
-  origin: string;
-  scope: SessionCookieScope;
+  /** What the cookies bring. */
+  session: StoredSession | null;
+  device: Device | null;
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
-  /** Hears whose token a cookie brought, before the database is asked whether its session lives. */
-  onVerified?: (bearer: TokenBearer) => void;
 }
 
 export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
@@ -64,8 +57,8 @@ const anonymous = { status: "anonymous" } as const;
 const unavailable = { status: "unavailable" } as const;
 
 /**
- * Makes the edge proxy: judges a request's session once, refreshes it in time, and leaves in the jar what the answer has
- * to set. A request with an Authorization header never falls back to its cookies.
+ * Makes the edge proxy: judges a request's session once, refreshes it in time, and says what the browser holds from then
+ * on. A request with an Authorization header never falls back to its cookies.
  *
  * A cookie's session counts where the browser's device says so, and no other does: one that is late, older than what
  * the vault has, or planted is put right from the vault, or dropped.
@@ -73,7 +66,7 @@ const unavailable = { status: "unavailable" } as const;
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
 
-  async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<Verdict> {
+  async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<Judgement> {
     const accessToken = bearerToken(authorization);
     if (accessToken === null) return { auth: anonymous, device: null };
     const result = await verifyClaims(accessToken, { identityHeaders });
@@ -83,21 +76,19 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
   }
 
-  async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
-    const { jar, origin, scope, identityHeaders, onVerified } = credentials;
-    const device = readDeviceCookie(jar, { origin, cookie: vault.keys.cookie });
-    const brought = await readSessionCookie(jar, scope);
+  async function fromCookie({ session: brought, device, identityHeaders }: RequestCredentials): Promise<Verdict> {
+    let held = brought;
     /** Tokens that were refused before their end: the backend decides whether their session lives on. */
     const refused = new Set<string>();
     let renewed = false;
 
-    function nobody(view: DeviceView | null): Verdict {
-      if (hasSessionCookie(jar, scope)) clearSessionCookie(jar, scope);
+    function nobody(view: DeviceView | null): Judgement {
+      held = null;
       return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
     }
 
     /** @returns null where the vault has to say more */
-    async function judge(session: StoredSession, owner: Device): Promise<Verdict | null> {
+    async function judge(session: StoredSession, owner: Device): Promise<Judgement | null> {
       const { access_token: accessToken } = session;
       const result = await verifyClaims(accessToken, { identityHeaders });
       if (result.status === "unavailable") return { auth: unavailable, device: null };
@@ -106,9 +97,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         return null;
       }
       const { claims } = result;
-      const asked = fetchState(accessToken, owner);
-      onVerified?.({ userId: claims.sub, sessionId: claims.session_id, accessToken });
-      const { state, device: view } = await asked;
+      const { state, device: view } = await fetchState(accessToken, owner);
       const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
       if (state.status === "refused") refused.add(accessToken);
       if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
@@ -124,7 +113,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     }
 
     /** The active account's session as the vault has it, fresh enough to use. @returns a verdict where there is none */
-    async function fromVault(owner: Device): Promise<StoredSession | Verdict | "again"> {
+    async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
       const opened = await vault.open(owner);
       if (!opened?.active || !opened.vault) return nobody(opened);
       const entry = opened.vault;
@@ -157,46 +146,45 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
     }
 
-    if (!device) return nobody(null);
-    const expiry = brought && expiryOf(brought.access_token);
-    const usable = brought && expiry !== null && expiry - now() / 1000 > refreshMarginSeconds ? brought : null;
-    let verdict = usable && (await judge(usable, device));
-    for (let tries = 0; !verdict && tries < maxVerdicts; tries += 1) {
-      const session = await fromVault(device);
-      if (session === "again") continue;
-      if ("auth" in session) return session;
-      if (session.refresh_token !== brought?.refresh_token || session.access_token !== brought.access_token) {
-        writeSessionCookie(jar, scope, session);
+    async function judgement(): Promise<Judgement> {
+      if (!device) return nobody(null);
+      const expiry = brought && expiryOf(brought.access_token);
+      const usable = brought && expiry !== null && expiry - now() / 1000 > refreshMarginSeconds ? brought : null;
+      let judged = usable && (await judge(usable, device));
+      for (let tries = 0; !judged && tries < maxVerdicts; tries += 1) {
+        const session = await fromVault(device);
+        if (session === "again") continue;
+        if ("auth" in session) return session;
+        const same = session.refresh_token === brought?.refresh_token && session.access_token === brought.access_token;
+        if (!same) held = session;
+        judged = await judge(session, device);
       }
-      verdict = await judge(session, device);
+      return judged ?? { auth: unavailable, device: null };
     }
-    // Its expiry slides, seldom: a late answer that sets a secret of before would undo a sign-in's.
-    if (renewed && verdict?.device?.view.old) {
-      writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device });
-    }
-    return verdict ?? { auth: unavailable, device: null };
-  }
 
-  /** Sees to the device's own cookie: what a browser has yet to get, and what it has got for the first time. */
-  function settleSecret({ jar, origin }: RequestCredentials, { device }: Verdict): void {
-    if (!device) return;
-    const { view } = device;
-    if (view.secret === "previous") {
-      const { cookie } = vault.keys;
-      device.device = successorOf(device.device, vault.keys);
-      writeDeviceCookie(jar, { origin, cookie, device: device.device });
-    } else if (!view.arrived) void vault.noteArrival(device.device);
+    /** What the browser has yet to get; notes a newest secret that it has shown for the first time. */
+    function deviceCookieFor({ device: known }: Judgement): Device | null {
+      if (!known) return null;
+      const { view } = known;
+      if (view.secret === "previous") {
+        known.device = successorOf(known.device, vault.keys);
+        return known.device;
+      }
+      if (!view.arrived) void vault.noteArrival(known.device);
+      // The expiry slides, but seldom: a late response that sets an earlier secret would undo a sign-in's.
+      return renewed && view.old ? known.device : null;
+    }
+
+    const judged = await judgement().catch((error: unknown): Judgement => {
+      if (error instanceof VaultUnavailable) return { auth: unavailable, device: null };
+      throw error;
+    });
+    return { ...judged, session: held, deviceCookie: deviceCookieFor(judged) };
   }
 
   return async (credentials) => {
-    if (credentials.authorization !== null) return fromBearer(credentials.authorization, credentials.identityHeaders);
-    try {
-      const verdict = await fromCookie(credentials);
-      settleSecret(credentials, verdict);
-      return verdict;
-    } catch (error) {
-      if (isVaultUnavailable(error)) return { auth: unavailable, device: null };
-      throw error;
-    }
+    const { authorization, identityHeaders } = credentials;
+    if (authorization === null) return fromCookie(credentials);
+    return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null };
   };
 }

@@ -69,7 +69,7 @@ export async function requestEmailChange(
     context.retryAfter(attempt.mailWaitSeconds);
     return { status: "refused", httpStatus: 429, formErrors: [tooSoon(attempt.mailWaitSeconds)] };
   }
-  const stored = await context.session.stored();
+  const { stored } = context.session;
   if (!stored) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   // The client of mails sends no PKCE challenge: no verifier stays in the browser.
   const { auth } = context.session.mailClient();

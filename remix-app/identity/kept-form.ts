@@ -1,16 +1,15 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import type { Env } from "../env.server.ts";
-import type { CookieJar } from "../http/cookies.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { isForm, readForm } from "../http/form.ts";
 import { derivedKey } from "../keys/derived-key.ts";
+import { hmac, isSignature } from "../keys/signature.ts";
 
-const cookieName = "gh_kept_form";
-const maxAgeSeconds = 600;
 /** With the other cookies of a browser that has ten accounts below what servers take. */
 const maxTextLength = 2_000;
 
-type KeptContext = { env: Pick<Env, "SUPABASE_SECRET_KEY">; jar: CookieJar; origin: string };
+type KeptContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 type FormContext = Parameters<typeof readForm>[1];
 
 const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
@@ -28,10 +27,12 @@ export async function keepForm(
   const form = await readForm(request.clone(), context).catch(() => null);
   if (!form) return;
   const typed = Object.fromEntries(form);
-  const text = Buffer.from(JSON.stringify({ until: Date.now() + maxAgeSeconds * 1_000, typed })).toString("base64url");
+  const text = Buffer.from(
+    JSON.stringify({ until: Date.now() + cookies.keptForm.maxAgeSeconds * 1_000, typed }),
+  ).toString("base64url");
   if (text.length > maxTextLength) return;
   const signature = signatureOf(context, { text, userId, page }).toString("base64url");
-  context.jar.set(cookieName, `${text}.${signature}`, { ...attributesOf(context), maxAge: maxAgeSeconds });
+  writeCookie(context, cookies.keptForm, { value: `${text}.${signature}` });
 }
 
 /** Takes what was kept of a page's form, once, for whoever sent it; where that is nothing, an empty record. */
@@ -39,19 +40,14 @@ export function takeForm(
   context: KeptContext,
   { request, userId }: { request: Request; userId: string },
 ): Record<string, string> {
-  const [text = "", signature = ""] = context.jar.get(cookieName)?.split(".") ?? [];
+  const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
-  const given = Buffer.from(signature, "base64url");
   // Of another page or person, or set by a sibling, which would have somebody send what they never typed.
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) return {};
+  if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
-  if (request.method !== "HEAD") context.jar.set(cookieName, "", { ...attributesOf(context), maxAge: 0 });
+  if (request.method !== "HEAD") clearCookie(context, cookies.keptForm);
   const { until, typed } = kept.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
   return until > Date.now() ? typed : {};
-}
-
-function attributesOf({ origin }: KeptContext) {
-  return { path: "/", httpOnly: true, sameSite: "lax", secure: origin.startsWith("https:") } as const;
 }
 
 function signatureOf(
@@ -60,6 +56,5 @@ function signatureOf(
 ): Buffer {
   // In one spelling: Remix writes the query of an address anew.
   const { pathname, searchParams } = new URL(page, origin);
-  const signed = `${userId} ${pathname}?${searchParams} ${text}`;
-  return createHmac("sha256", derivedKey(env, "kept form")).update(signed).digest();
+  return hmac(derivedKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
 }

@@ -16,7 +16,5 @@ export const authCallTimeoutMs = 8_000;
 /** How long a sign-in counts as fresh for changes that matter. */
 export const freshSignInMs = 10 * 60 * 1000;
 
-/** How long a visit to an identity provider may take; `private.oauth_attempts` says the same. */
-export const oauthAttemptSeconds = 10 * 60;
 /** How long the lookup of a Microsoft tenant may take. */
 export const discoveryTimeoutMs = 3_000;

@@ -1,7 +1,10 @@
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { User } from "@supabase/supabase-js";
+import { cookies } from "../http/cookie-table.ts";
+import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
+import { hmac, isSignature } from "../keys/signature.ts";
 
 /**
  * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
@@ -9,19 +12,15 @@ import { problem } from "../http/problem.ts";
  * browser typed it. A browser remembers that as long as the mail's link works, in a cookie that every sign-up gets and
  * that only we can read: its presence would tell which addresses are known.
  */
-const maxAgeSeconds = 60 * 60;
+
 /** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
 const sameMomentMs = 2_000;
 /** The backend makes an account and its confirmation within one call. */
 const sameCallMs = 500;
 
-/** On https no sibling subdomain can plant a cookie of this prefix. */
-const cookieName = (secure: boolean) => `${secure ? "__Host-" : ""}gh_own_password`;
-const isSecure = ({ origin }: AppLoadContext) => origin.startsWith("https:");
-
 function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
-  const key = createHmac("sha256", env.SUPABASE_SECRET_KEY).update("own-password").digest();
-  return createHmac("sha256", key).update(`${nonce} ${email.toLowerCase()}`).digest();
+  const key = hmac(Buffer.from(env.SUPABASE_SECRET_KEY), "own-password");
+  return hmac(key, `${nonce} ${email.toLowerCase()}`);
 }
 
 /**
@@ -29,18 +28,14 @@ function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; em
  * cannot tell.
  */
 export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
-  const secure = isSecure(context);
   const nonce = randomBytes(16).toString("base64url");
   const proof = own ? proofOf(nonce, { env: context.env, email }) : randomBytes(32);
-  const attributes = { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds } as const;
-  context.jar.set(cookieName(secure), `${nonce}.${proof.toString("base64url")}`, attributes);
+  writeCookie(context, cookies.ownPassword, { value: `${nonce}.${proof.toString("base64url")}` });
 }
 
 function remembersPassword(context: AppLoadContext, email: string): boolean {
-  const [nonce = "", proof = ""] = context.jar.get(cookieName(isSecure(context)))?.split(".") ?? [];
-  const given = Buffer.from(proof, "base64url");
-  const expected = proofOf(nonce, { env: context.env, email });
-  return given.length === expected.length && timingSafeEqual(given, expected);
+  const [nonce = "", proof = ""] = readCookie(context, cookies.ownPassword).split(".");
+  return isSignature(proof, proofOf(nonce, { env: context.env, email }));
 }
 
 /**

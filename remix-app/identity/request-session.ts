@@ -1,19 +1,20 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { type Claims, claimsOfIssued } from "#shared/claims.ts";
-import { type Device, writeDeviceCookie } from "../accounts/device-cookie.ts";
+import { type Device, readDeviceCookie, writeDeviceCookie } from "../accounts/device-cookie.ts";
 import type { Account, DeviceView } from "../accounts/device-view.ts";
 import { tagOf } from "../accounts/seal.ts";
-import { isVaultUnavailable, type Vault } from "../accounts/vault.ts";
+import { type Vault, VaultUnavailable } from "../accounts/vault.ts";
 import type { Env } from "../env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { clearApprovalCookie } from "./approval-cookie.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
-import type { EdgeProxy, RequestAuth, TokenBearer } from "./edge-proxy.ts";
+import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import {
   clearSessionCookie,
+  hasSessionCookie,
   readSessionCookie,
   type SessionCookieScope,
   type StoredSession,
@@ -36,8 +37,10 @@ export interface RequestSession {
   issuedState(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
   clear(): void;
-  /** The session that the request, or what was done with it, leaves in the browser. */
-  stored(): Promise<StoredSession | null>;
+  /** The session that the browser holds from now on; null also where it was too large for a cookie. */
+  readonly stored: StoredSession | null;
+  /** The browser's device by its cookie alone, whether the database knows it or not. */
+  readonly deviceCookie: Device | null;
   /** Puts a session of the identity backend into the browser. */
   store(session: StoredSession): void;
   /** Puts the browser's own cookie into it: the secret that holds from now on. */
@@ -71,12 +74,11 @@ export interface OpenRequestSessionOptions {
   origin: string;
   authorization: string | null;
   clientAddress: string;
-  onVerified?: (bearer: TokenBearer) => void;
 }
 
 /** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
-  const { env, services, jar, origin, authorization, clientAddress, onVerified = () => {} } = options;
+  const { env, services, jar, origin, authorization, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;
   const scope: SessionCookieScope = sessionCookieScope({
     supabaseUrl: env.SUPABASE_URL,
@@ -84,9 +86,17 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     origin,
   });
   const headers = identityHeaders(env, clientAddress);
-  const verdict = await proxy({ authorization, jar, origin, scope, identityHeaders: headers, onVerified });
+  const byCookie = authorization === null;
+  const brought = byCookie ? await readSessionCookie(jar, scope) : null;
+  let deviceCookie = byCookie ? readDeviceCookie(jar, { origin, cookie: vault.keys.cookie }) : null;
+  const verdict = await proxy({ authorization, session: brought, device: deviceCookie, identityHeaders: headers });
   const { auth, device } = verdict;
-  const judged = auth.status === "authenticated" && auth.via === "cookie" ? await readSessionCookie(jar, scope) : null;
+  const judged = verdict.session;
+  let stored = judged;
+  if (stored && stored !== brought) setSession(stored);
+  if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
+  // Also parts of a cookie that are no session.
+  if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
   const ask = (accessToken: string) =>
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
@@ -94,8 +104,21 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     });
   let asked: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
 
+  function setSession(session: StoredSession | null): void {
+    if (session) stored = writeSessionCookie(jar, scope, storedSession.parse(session));
+    else {
+      stored = null;
+      clearSessionCookie(jar, scope);
+    }
+  }
+
+  function storeDevice(known: Device): void {
+    deviceCookie = known;
+    writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device: known });
+  }
+
   async function settle(): Promise<void> {
-    const kept = await readSessionCookie(jar, scope);
+    const kept = stored;
     if (!judged || !kept || auth.status !== "authenticated" || !device) return;
     if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
     // A new sign-in has its own way into the vault; what went neither way counts for nothing on the next request.
@@ -105,7 +128,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       const entry = { userId, sessionId, sealed: null, keyId: null, tag };
       const keep = () => vault.keep({ device: device.device, entry, session: kept });
       return keep().catch((error: unknown) => {
-        if (isVaultUnavailable(error)) return keep();
+        if (error instanceof VaultUnavailable) return keep();
         throw error;
       });
     };
@@ -115,7 +138,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       const current = answer.kept ? null : answer.current;
       if (current?.sessionId === sessionId && current.tag !== null) await keepInPlaceOf(current.tag);
     } catch (error) {
-      if (!isVaultUnavailable(error)) throw error;
+      if (!(error instanceof VaultUnavailable)) throw error;
       console.error(`warning a rotated session was not kept: ${error.message}`);
     }
   }
@@ -129,35 +152,33 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
         auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
       return asked;
     },
-    issuedState: async () => {
-      const issued = await readSessionCookie(jar, scope);
-      return issued ? ask(issued.access_token) : { status: "over" };
+    get stored() {
+      return stored;
     },
+    get deviceCookie() {
+      return deviceCookie;
+    },
+    issuedState: async () => (stored ? ask(stored.access_token) : { status: "over" }),
     clear: () => {
-      clearSessionCookie(jar, scope);
+      setSession(null);
       clearApprovalCookie({ env, jar, origin });
     },
-    stored: () => readSessionCookie(jar, scope),
-    store: (stored) => writeSessionCookie(jar, scope, storedSession.parse(stored)),
-    storeDevice: (known) => writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device: known }),
+    store: setSession,
+    storeDevice,
     refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),
     vault,
     settle,
     mailClient: () => createMailClient({ env, clientAddress }),
-    authClient: () => createAuthClient({ env, jar, scope, clientAddress }),
+    authClient: () => createAuthClient({ env, clientAddress, session: { get: () => stored, set: setSession } }),
   };
 }
 
 /**
- * After a sign-in: makes sure that its session is in the browser's cookie.
- * @returns it, and what its token says
- * @throws Response 403 FORBIDDEN where the session was too large for one
+ * After a sign-in: returns its session and its token's claims.
+ * @throws Response 403 FORBIDDEN where the session was too large for a cookie
  */
-export async function requireKeptSession({
-  session,
-  requestId,
-}: AppLoadContext): Promise<{ session: StoredSession; claims: Claims }> {
-  const stored = await session.stored();
+export function requireKeptSession({ session, requestId }: AppLoadContext): { session: StoredSession; claims: Claims } {
+  const { stored } = session;
   if (stored) return { session: stored, claims: claimsOfIssued(stored.access_token) };
   const detail =
     "This account carries more profile data than a browser can send with each request. Ask for its removal.";

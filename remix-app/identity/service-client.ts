@@ -3,24 +3,6 @@ import type { Env } from "../env.server.ts";
 import { askedOnce, fetchWithin } from "./clients.ts";
 import { dataTimeoutMs } from "./limits.ts";
 
-const opened = new WeakMap<Env, Pick<SupabaseClient, "schema">>();
-
-/**
- * As {@link createServiceClient}, for reads that pages wait for: one client a process, since to make one takes longer
- * than to ask it. It keeps nothing of a call, and can hold no session: it has no `auth`.
- */
-export function serviceData(env: Env): Pick<SupabaseClient, "schema"> {
-  const known =
-    opened.get(env) ??
-    createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
-      accessToken: async () => null,
-      db: askedOnce,
-      global: { fetch: fetchWithin(dataTimeoutMs) },
-    });
-  opened.set(env, known);
-  return known;
-}
-
 /**
  * The Data API as our server itself: the secret key, which passes row-level security by. For `.schema("private")` and
  * its functions. Whoever calls has verified the user; nothing that a visitor sent may name one.

@@ -1,5 +1,6 @@
 import { combineChunks, createChunks, isChunkLike, stringToBase64URL } from "@supabase/ssr";
 import { z } from "zod";
+import { cookies } from "../http/cookie-table.ts";
 import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
 
 /** The part of a session that the browser's cookie holds: tokens only, in the shape that auth-js stores. */
@@ -25,8 +26,6 @@ const encodingPrefix = "base64-";
 const encoded = /^base64-([\w-]+)$/;
 /** All cookies of ours together stay below 8 KB. */
 export const maxSessionCookieBytes = 6 * 1024;
-/** 400 days, the longest that browsers keep a cookie; the session itself ends at the identity backend. */
-const maxAgeSeconds = 400 * 24 * 60 * 60;
 
 /**
  * The canonical cookie's scope: one name per project; Domain only where the host is the parent domain or lies under it,
@@ -48,29 +47,22 @@ export function sessionCookieScope(options: {
   };
 }
 
-/** The cookie's attributes, as @supabase/ssr takes them too. */
-export function sessionCookieAttributes({ domain, secure }: SessionCookieScope): CookieAttributes {
-  return { path: "/", httpOnly: true, sameSite: "lax", secure, maxAge: maxAgeSeconds, ...(domain ? { domain } : {}) };
+function sessionCookieAttributes({ domain, secure }: SessionCookieScope): CookieAttributes {
+  return {
+    path: "/",
+    httpOnly: true,
+    sameSite: "lax",
+    secure,
+    maxAge: cookies.session.maxAgeSeconds,
+    ...(domain ? { domain } : {}),
+  };
 }
 
-/** What a request's cookies were read as, as long as they are the same. */
-const readings = new WeakMap<CookieJar, { value: string; session: StoredSession | null }>();
-
-/** Reads the session from the request's cookies. Null where there is none, or it is not whole. */
+/** Reads the session from the request's cookies. Null if it is missing or incomplete. */
 export async function readSessionCookie(jar: CookieJar, { name }: SessionCookieScope): Promise<StoredSession | null> {
-  const value = (await combineChunks(name, (chunk) => jar.get(chunk))) ?? "";
-  const known = readings.get(jar);
-  if (known?.value === value) return known.session;
-  const session = sessionOf(value);
-  readings.set(jar, { value, session });
-  return session;
-}
-
-function sessionOf(value: string): StoredSession | null {
-  const [, text] = encoded.exec(value) ?? [];
+  const [, text] = encoded.exec((await combineChunks(name, (chunk) => jar.get(chunk))) ?? "") ?? [];
   if (text === undefined) return null;
   try {
-    // Node's own decoder: the one of @supabase/ssr goes from character to character, which is the cost of a small page.
     return storedSession.parse(JSON.parse(Buffer.from(text, "base64url").toString("utf8")));
   } catch {
     return null;
@@ -83,14 +75,19 @@ export function hasSessionCookie(jar: CookieJar, { name }: SessionCookieScope): 
 }
 
 /**
- * Writes the session, and expires what an earlier, longer or host-only one left behind. One that is too large is not
- * written at all: its user's own metadata is part of the token, and servers refuse requests with headers of that size.
+ * Writes the session and expires what an earlier, longer or host-only one left behind. A session that is too large is
+ * cleared instead: the token contains its user's own metadata, and servers refuse requests with headers of that size.
+ * @returns what the browser holds then
  */
-export function writeSessionCookie(jar: CookieJar, scope: SessionCookieScope, session: StoredSession): void {
+export function writeSessionCookie(
+  jar: CookieJar,
+  scope: SessionCookieScope,
+  session: StoredSession,
+): StoredSession | null {
   const value = encodingPrefix + stringToBase64URL(JSON.stringify(session));
   if (value.length > maxSessionCookieBytes) {
     clearSessionCookie(jar, scope);
-    return;
+    return null;
   }
   const chunks = createChunks(scope.name, value);
   const written = new Set(chunks.map((chunk) => chunk.name));
@@ -100,6 +97,7 @@ export function writeSessionCookie(jar: CookieJar, scope: SessionCookieScope, se
       jar.set(name, "", { ...sessionCookieAttributes({ ...scope, domain: undefined }), maxAge: 0 });
   }
   for (const chunk of chunks) jar.set(chunk.name, chunk.value, sessionCookieAttributes(scope));
+  return session;
 }
 
 /** Expires every part of the auth cookie, host-only and by domain. */

@@ -4,7 +4,7 @@ import { utcText } from "#shared/utc-time.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { providerLabel } from "../oauth/providers.ts";
-import { serviceData } from "./service-client.ts";
+import { createServiceClient } from "./service-client.ts";
 import type { User } from "./user.ts";
 
 const identity = z.object({
@@ -41,7 +41,7 @@ const ownProviders = ["email", "phone"];
  * @throws Response 503 UNAVAILABLE
  */
 export async function readSignInMethods(context: AppLoadContext, userId: string): Promise<SignInMethods> {
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("list_sign_in_methods", { subject_id: userId });
   const methods = signInMethods.safeParse(data);
@@ -81,7 +81,7 @@ const unlinked = z.discriminatedUnion("outcome", [
  */
 export async function unlinkIdentity(context: AppLoadContext, { user, id }: { user: User; id: string }): Promise<void> {
   const { env, requestId } = context;
-  const { data, error } = await serviceData(env)
+  const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("unlink_identity", { subject_id: user.id, target_id: id, usable_providers: env.OAUTH_PROVIDERS });
   const answer = unlinked.safeParse(data);

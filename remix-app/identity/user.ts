@@ -26,12 +26,14 @@ export interface User {
   data: SupabaseClient;
 }
 
+/** A user to read for: whose data, in which session. */
+export type Reader = Pick<User, "id" | "sessionId" | "data">;
+
 /**
  * The user of this request, or null. A session that the database no longer knows is taken from the browser.
  * @throws Response 503 AUTH_UNAVAILABLE where a session was brought and nobody could judge it; its cookies stay
  */
 export async function getUser(context: AppLoadContext): Promise<User | null> {
-  await context.opened;
   const { session, env, requestId } = context;
   const { auth } = session;
   if (auth.status === "anonymous") return null;
@@ -42,7 +44,8 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
   if (state.status !== "alive") return null;
   const { facts } = state;
   const { accessToken, claims } = auth;
-  return Object.assign(new DataOnDemand(() => createDataClient(env, accessToken)), {
+  return {
+    data: createDataClient(env, accessToken),
     id: claims.sub,
     email: facts.user.email ?? "",
     displayName: facts.user.displayName,
@@ -52,26 +55,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
     mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaOfBearer(facts),
     infrastructureAdmin: facts.infrastructureAdmin,
-  });
-}
-
-/**
- * Many a page asks nothing of the Data API, and to make a client of it takes longer than to read a session. A class of
- * its own: an object literal with a getter gets a new hidden class each time, which keeps its request until a full
- * collection.
- */
-class DataOnDemand {
-  readonly #create: () => SupabaseClient;
-  #client?: SupabaseClient;
-
-  constructor(create: () => SupabaseClient) {
-    this.#create = create;
-  }
-
-  get data(): SupabaseClient {
-    this.#client ??= this.#create();
-    return this.#client;
-  }
+  };
 }
 
 /**

@@ -1,43 +1,24 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { CookieDefinition } from "../http/cookie-table.ts";
+import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import type { ChallengeKey } from "./challenge.ts";
 
-/** Longer than any challenge lives, so that a page can say that one has expired. */
-const maxAgeSeconds = 15 * 60;
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Where a page keeps the challenge that its browser waits for, between one view of it and the next. */
-export interface Keeping {
-  name: string;
-  path: string;
-}
-
-type JarContext = Pick<AppLoadContext, "jar" | "origin">;
-
-/** Keeps a challenge for the pages below a path, and what else its page shows. */
+/** Keeps the challenge that a page's browser waits for, and what else the page shows. */
 export function keepChallenge(
-  { jar, origin }: JarContext,
-  { keeping, key, shown = "" }: { keeping: Keeping; key: ChallengeKey; shown?: string },
+  context: CookieContext,
+  cookie: CookieDefinition,
+  { key, shown = "" }: { key: ChallengeKey; shown?: string },
 ): void {
-  const value = [key.id, key.secret, ...(shown ? [shown] : [])].join(".");
-  const secure = origin.startsWith("https:");
-  jar.set(keeping.name, value, {
-    path: keeping.path,
-    httpOnly: true,
-    sameSite: "strict",
-    secure,
-    maxAge: maxAgeSeconds,
-  });
+  writeCookie(context, cookie, { value: [key.id, key.secret, ...(shown ? [shown] : [])].join(".") });
 }
 
-/** What is kept, by the browser's word alone: whose challenge it is, the database says. */
-export function keptChallenge({ jar }: JarContext, { name }: Keeping): (ChallengeKey & { shown: string }) | null {
-  const [id, secret, shown = "", ...more] = (jar.get(name) ?? "").split(".");
+/** Reads what is kept, on the browser's word alone: the database says whose challenge it is. */
+export function keptChallenge(
+  context: CookieContext,
+  cookie: CookieDefinition,
+): (ChallengeKey & { shown: string }) | null {
+  const [id, secret, shown = "", ...more] = readCookie(context, cookie).split(".");
   if (!id || !secret || more.length > 0) return null;
   return [id, secret, shown || "-"].every((text) => part.test(text)) ? { id, secret, shown } : null;
-}
-
-/** Forgets it. */
-export function forgetChallenge({ jar, origin }: JarContext, { name, path }: Keeping): void {
-  const secure = origin.startsWith("https:");
-  jar.set(name, "", { path, httpOnly: true, sameSite: "strict", secure, maxAge: 0 });
 }

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 
 export const defaultName = "Authenticator app";
 
@@ -28,7 +28,7 @@ export type Authenticator = z.infer<typeof authenticator>;
  * @throws Response 503 AUTH_UNAVAILABLE where the database did not say
  */
 export async function listAuthenticators({ env, requestId }: AppLoadContext, userId: string): Promise<Authenticator[]> {
-  const { data, error } = await serviceData(env)
+  const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("account_authenticators", { subject_id: userId });
   const found = authenticators.safeParse(data);

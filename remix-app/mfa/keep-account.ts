@@ -6,7 +6,7 @@ import type { User } from "../identity/user.ts";
 /**
  * Does a sign-in that does not say beforehand whose it is, as by a passkey, for who is signed in: they stay, and the
  * session of another account is ended again.
- * @param options.signIn leaves a session of the identity backend in the request's cookies
+ * @param options.signIn stores a session of the identity backend
  * @throws Response 403 FORBIDDEN where the session is another account's
  */
 export async function keepAccount(
@@ -14,9 +14,9 @@ export async function keepAccount(
   { user, signIn }: { user: User; signIn: () => Promise<void> },
 ): Promise<void> {
   const { session, requestId } = context;
-  const before = await session.stored();
+  const before = session.stored;
   await signIn();
-  const { claims } = await requireKeptSession(context);
+  const { claims } = requireKeptSession(context);
   if (claims.sub === user.id) return;
   await session.authClient().auth.signOut({ scope: "local" });
   if (before) session.store(before);

@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 
 /** Crockford's base 32: no letter is taken for a digit or for another letter. */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -40,7 +40,7 @@ export async function recoveryState(
   { env, requestId }: AppLoadContext,
   { id, sessionId }: { id: string; sessionId: string },
 ): Promise<RecoveryState> {
-  const { data, error } = await serviceData(env)
+  const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("mfa_recovery_state", { subject_id: id, current_session_id: sessionId });
   if (error) throw problem("UNAVAILABLE", { requestId });
@@ -54,7 +54,7 @@ export async function recoveryState(
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
   const codes = Array.from({ length: codesAtOnce }, newCode);
-  const { error } = await serviceData(context.env)
+  const { error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("replace_mfa_recovery_codes", {
       subject_id: userId,

@@ -60,7 +60,7 @@ export async function removeAuthenticator(
 
 /** The token says less from now on: a new one says so at once. Where there is none, the old one does once it is renewed. */
 async function renewToken(session: AppLoadContext["session"]): Promise<void> {
-  const stored = await session.stored();
+  const { stored } = session;
   const renewed = stored && (await session.refresh(stored.refresh_token));
   if (renewed?.status === "refreshed") session.store(renewed.session);
 }

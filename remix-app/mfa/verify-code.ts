@@ -40,7 +40,7 @@ export async function verifyCode(
     attempt.settle(outcome === "right" ? "succeeded" : error?.code === wrongCodeError ? "failed" : "void"),
   ]);
   if (error) return refusalOf(error);
-  await requireKeptSession(context);
+  requireKeptSession(context);
   return { verified: true };
 }
 

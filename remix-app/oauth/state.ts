@@ -2,12 +2,13 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypt
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
-import { oauthAttemptSeconds } from "../identity/limits.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
 import { oauthProviderNames } from "./providers.ts";
 
 /** Where the identity backend sends browsers back to. The cookie goes nowhere else. */
-export const oauthCallbackPath = "/auth/callback";
+export const oauthCallbackPath = cookies.oauthState.path;
 
 const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
 const bound = { ...common, userId: z.uuid(), sessionId: z.uuid() };
@@ -29,10 +30,6 @@ type StateContext = Pick<AppLoadContext, "env" | "jar" | "origin">;
 const algorithm = "HS256";
 const stateBytes = 32;
 const stateForm = /^[A-Za-z0-9_-]{43}$/;
-
-/** `__Host-` allows no path but the root; `__Secure-` is what keeps plain http from planting one. */
-const cookieName = (secure: boolean) => `${secure ? "__Secure-" : ""}gh_oauth`;
-const isSecure = ({ origin }: StateContext) => origin.startsWith("https:");
 
 /** A state parameter (RFC 6749 §10.12), and what hangs on it. */
 export interface StateValues {
@@ -70,25 +67,14 @@ export async function writeStateCookie(
     .setProtectedHeader({ alg: algorithm })
     .setAudience(oauthCallbackPath)
     .setIssuedAt()
-    .setExpirationTime(`${oauthAttemptSeconds}s`)
+    .setExpirationTime(`${cookies.oauthState.maxAgeSeconds}s`)
     .sign(derivedKey(context.env, "oauth state"));
-  setCookie(context, { value: `${state}.${token}`, maxAge: oauthAttemptSeconds });
+  writeCookie(context, cookies.oauthState, { value: `${state}.${token}` });
 }
 
 /** Takes the state from the browser. */
 export function clearStateCookie(context: StateContext): void {
-  setCookie(context, { value: "", maxAge: 0 });
-}
-
-function setCookie(context: StateContext, { value, maxAge }: { value: string; maxAge: number }): void {
-  const secure = isSecure(context);
-  context.jar.set(cookieName(secure), value, {
-    path: oauthCallbackPath,
-    httpOnly: true,
-    sameSite: "lax",
-    secure,
-    maxAge,
-  });
+  clearCookie(context, cookies.oauthState);
 }
 
 /**
@@ -100,8 +86,8 @@ export async function readState(
   context: StateContext,
   given: string | null,
 ): Promise<{ values: StateValues; payload: OAuthState } | null> {
-  const { env, jar } = context;
-  const [state = "", ...token] = jar.get(cookieName(isSecure(context)))?.split(".") ?? [];
+  const { env } = context;
+  const [state = "", ...token] = readCookie(context, cookies.oauthState).split(".");
   if (!stateForm.test(state) || !sameText(state, given ?? "")) return null;
   try {
     const verified = await jwtVerify(token.join("."), derivedKey(env, "oauth state"), {

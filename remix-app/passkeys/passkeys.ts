@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Env } from "../env.server.ts";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 
 const rows = z.array(
   z
@@ -31,7 +31,7 @@ export type Passkey = z.infer<typeof rows>[number];
  * @returns null where they could not be read
  */
 export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] | null> {
-  const { data, error } = await serviceData(env).schema("private").rpc("list_passkeys", { user_id: userId });
+  const { data, error } = await createServiceClient(env).schema("private").rpc("list_passkeys", { user_id: userId });
   return error ? null : rows.parse(data);
 }
 
@@ -40,7 +40,7 @@ export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] 
  * @returns null where nobody can say
  */
 export async function passkeyExists(env: Env, credentialId: string): Promise<boolean | null> {
-  const { data, error } = await serviceData(env)
+  const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("passkey_exists", { credential_id: Buffer.from(credentialId, "base64url").toString("hex") });
   return error ? null : z.boolean().parse(data);

@@ -11,9 +11,10 @@ import { z } from "zod";
 import { accountProblem, entryPath, withoutDevice } from "../accounts/answers.ts";
 import { lastRoute } from "../accounts/last-route.ts";
 import { maxAccounts } from "../accounts/limits.ts";
-import { writeSignInHint } from "../accounts/sign-in-hint.ts";
 import { signOutAccount } from "../accounts/sign-out.ts";
 import { switchAccount } from "../accounts/switch-account.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { writeCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
@@ -70,7 +71,7 @@ async function enter(
     case "switched":
       throw redirect(entryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, origin }), 303);
     case "ended": {
-      if (outcome.email) writeSignInHint(context, outcome.email);
+      if (outcome.email) writeCookie(context, cookies.signInHint, { value: outcome.email });
       const page = detour("/add-account", redirectTarget(returnUrl, { origin, fallback: "/" }));
       throw redirect(`${page}${page.includes("?") ? "&" : "?"}ended`, 303);
     }

@@ -3,9 +3,6 @@ import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../a
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { csvFile } from "../http/csv.ts";
 import { eachPage } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /**
  * The audit log under the page's filters as a file, all of it. Each page of it is read by the right of its moment: where

@@ -3,6 +3,8 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { guardAttempt } from "../abuse/attempts.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { readCookie, writeCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -11,7 +13,6 @@ import { botChallengeField, showBotChallenge } from "../identity/bot-challenge.t
 import { mailSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { holdMailBack } from "../identity/held-mail.ts";
-import { readPendingMail, writePendingMail } from "../identity/pending-mail.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -26,7 +27,7 @@ export const meta: MetaFunction = () => [{ title: "Check your mail · Gatehouse"
 export function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   return {
-    email: readPendingMail(context.jar),
+    email: readCookie(context, cookies.pendingMail) || null,
     returnUrl: redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" }),
     unconfirmed: searchParams.has("unconfirmed"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
@@ -66,7 +67,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
       { status: failure.status },
     );
   }
-  writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+  writeCookie(context, cookies.pendingMail, { value: email });
   return data({ result: submission.reply(), pause: attempt.mailPause });
 }
 

@@ -4,6 +4,8 @@ import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { isAddAccount, openAddAccount, redirectToChooser } from "../accounts/add-account.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { writeCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -13,7 +15,6 @@ import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { signInSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { rememberPassword } from "../identity/own-password.ts";
-import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { failureIn } from "../oauth/failures.ts";
@@ -80,7 +81,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (error?.code === "email_not_confirmed") {
     // Said only to who knows the password.
     rememberPassword(context, { email, own: true });
-    writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+    writeCookie(context, cookies.pendingMail, { value: email });
     throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
   }
   if (error) {

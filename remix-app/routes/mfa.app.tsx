@@ -5,13 +5,15 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { cookies } from "../http/cookie-table.ts";
+import { clearCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { detour } from "../identity/detour.ts";
 import { secondStepPath } from "../identity/second-step.ts";
 import { shownAs } from "../identity/user.ts";
 import { readChallenge } from "../login-challenges/challenge.ts";
-import { forgetChallenge, type Keeping, keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
+import { keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { bindApproval } from "../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../mfa/mobile-approval/request-approval.ts";
@@ -27,7 +29,7 @@ export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Approve in the app · Gatehouse" }];
 
-const keeping: Keeping = { name: "gh_mfa_app", path: "/mfa" };
+const cookie = cookies.approvalChallenge;
 
 /** For whom a phone can help; everybody else is sent where they belong. */
 async function openApproval(context: AppLoadContext, request: Request) {
@@ -42,7 +44,7 @@ async function openApproval(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
   const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };
-  const key = keptChallenge(context, keeping);
+  const key = keptChallenge(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
@@ -58,14 +60,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const here = detour("/mfa/app", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
     const asked = await requestApproval(context, user);
-    keepChallenge(context, { keeping, key: asked, shown: asked.pairCode });
+    keepChallenge(context, cookie, { key: asked, shown: asked.pairCode });
     throw redirect(here, 303);
   }
-  const key = keptChallenge(context, keeping);
+  const key = keptChallenge(context, cookie);
   const known =
     key && typeof (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId })) === "object";
   if (!known || (await bindApproval(context, { key, claims })).status !== "bound") throw redirect(here, 303);
-  forgetChallenge(context, keeping);
+  clearCookie(context, cookie);
   throw redirect(destination, 303);
 }
 

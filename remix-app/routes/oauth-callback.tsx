@@ -12,7 +12,8 @@ import { getUser } from "../identity/user.ts";
 import { endOAuth, type OAuthReturn } from "../oauth/end-oauth.ts";
 import { failureText } from "../oauth/failures.ts";
 import { providerLabel } from "../oauth/providers.ts";
-import { leaveLinkResult } from "../settings/link-result.ts";
+import { linkNotice } from "../settings/link-result.ts";
+import { leaveNotice } from "../settings/settings-notice.ts";
 import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -49,7 +50,7 @@ async function answer(context: AppLoadContext, given: OAuthReturn) {
   }
   const { provider, purpose, returnTo } = outcome.payload;
   if (outcome.status === "linked") {
-    leaveLinkResult(context, { provider });
+    leaveNotice(context, linkNotice(provider, "linked"));
     throw redirect(returnTo);
   }
   if (outcome.status === "ask") {
@@ -59,7 +60,7 @@ async function answer(context: AppLoadContext, given: OAuthReturn) {
   }
   const { failure, visitor } = outcome;
   if (purpose === "link") {
-    leaveLinkResult(context, { provider, failure });
+    leaveNotice(context, linkNotice(provider, failure));
     throw redirect(returnTo);
   }
   if (!visitor) throw redirect(`/login?${new URLSearchParams({ oauth: failure, provider, returnUrl: returnTo })}`);

@@ -1,5 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { cookies } from "../http/cookie-table.ts";
+import { clearCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -7,7 +9,7 @@ import { completeSignIn } from "../identity/complete-sign-in.ts";
 import { detour } from "../identity/detour.ts";
 import { requireUser, shownAs } from "../identity/user.ts";
 import { readChallenge } from "../login-challenges/challenge.ts";
-import { forgetChallenge, type Keeping, keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
+import { keepChallenge, keptChallenge } from "../login-challenges/kept-challenge.ts";
 import { requireBrowser } from "../login-challenges/parties.ts";
 import { qrCodeOf } from "../mfa/qr-code.ts";
 import { beginHandoff } from "../qr-login/begin-handoff.ts";
@@ -24,7 +26,7 @@ export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Continue with your phone · Gatehouse" }];
 
-const keeping: Keeping = { name: "gh_qr", path: "/qr" };
+const cookie = cookies.qrChallenge;
 
 function destinationOf(request: Request, origin: string): string {
   return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { origin, fallback: "/" });
@@ -35,7 +37,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context.origin);
   const shown = { email: shownAs(user), destination };
-  const key = keptChallenge(context, keeping);
+  const key = keptChallenge(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
@@ -51,16 +53,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = destinationOf(request, context.origin);
   const here = detour("/qr", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
-    keepChallenge(context, { keeping, key: await beginHandoff(context, user) });
+    keepChallenge(context, cookie, { key: await beginHandoff(context, user) });
     throw redirect(here, 303);
   }
-  const key = keptChallenge(context, keeping);
+  const key = keptChallenge(context, cookie);
   const known =
     key && typeof (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId })) === "object";
   const consumption = known ? await consumeChallenge(context, { key, claims }) : null;
   if (!consumption?.session) throw redirect(here, 303);
   context.session.store(consumption.session);
-  forgetChallenge(context, keeping);
+  clearCookie(context, cookie);
   throw await completeSignIn(context, { method: "qr", destination, inPlaceOf: claims.session_id });
 }
 

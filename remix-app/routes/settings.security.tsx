@@ -3,7 +3,6 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../activity/list-events.ts";
 import type { RouteHandle } from "../http/route-table.ts";
 import { listSessions } from "../identity/account-sessions.ts";
-import { beginReading } from "../identity/begin-reading.ts";
 import { readSignInMethods } from "../identity/sign-in-methods.ts";
 import { requireUser } from "../identity/user.ts";
 import { listAuthenticators } from "../mfa/authenticators.ts";
@@ -23,7 +22,7 @@ import { SessionsCard } from "../settings/sessions-card.tsx";
 import { takeNotice } from "../settings/settings-notice.ts";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
-export const handle: RouteHandle = { hydrate: false, early: true };
+export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
 
@@ -31,26 +30,24 @@ const eventsShown = 5;
 
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const shownOf = beginReading(context, (reader) =>
-    Promise.all([
-      readSignInMethods(context, reader.id),
-      listPasskeys(context.env, reader.id),
-      listAuthenticators(context, reader.id),
-      recoveryState(context, reader),
-      listSessions(context, reader),
-      listEvents(reader, { limit: eventsShown, requestId: context.requestId }),
-    ]),
-  );
   const user = await requireUser(context, request);
-  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await shownOf(user);
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+    readSignInMethods(context, user.id),
+    listPasskeys(context.env, user.id),
+    listAuthenticators(context, user.id),
+    recoveryState(context, user),
+    listSessions(context, user),
+    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+  ]);
+  const notice = takeNotice(context, request);
   return {
     user: { email: user.email, displayName: user.displayName },
-    notice: takeNotice(context, request),
+    notice,
     passwordExists: methods.password,
     passkeys: passkeysOverview(context, { user, passkeys }),
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
-    linkedAccounts: linkedAccountsOf(context, { request, methods }),
+    linkedAccounts: linkedAccountsOf(context, { methods, notice }),
     sessions,
     activity,
   };

@@ -6,8 +6,9 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { listIdentities, unlinkIdentity } from "../identity/sign-in-methods.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { providerLabel } from "../oauth/providers.ts";
-import { leaveUnlinkResult } from "../settings/link-result.ts";
+import { linkNotice } from "../settings/link-result.ts";
 import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
+import { leaveNotice } from "../settings/settings-notice.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
@@ -34,7 +35,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
   if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
   await unlinkIdentity(context, { user, id: identity.id });
-  leaveUnlinkResult(context, identity.provider);
+  leaveNotice(context, linkNotice(identity.provider, "unlinked"));
   throw redirect(linkedAccountsPath);
 }
 

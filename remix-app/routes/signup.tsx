@@ -4,6 +4,8 @@ import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { isAddAccount } from "../accounts/add-account.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { writeCookie } from "../http/cookies.ts";
 import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import type { RouteHandle } from "../http/route-table.ts";
@@ -14,7 +16,6 @@ import { signUpSchema } from "../identity/credentials.ts";
 import { startEvenTiming } from "../identity/even-timing.ts";
 import { holdMailBack } from "../identity/held-mail.ts";
 import { keepsPassword, rememberPassword } from "../identity/own-password.ts";
-import { writePendingMail } from "../identity/pending-mail.ts";
 import { redirectSignedIn } from "../identity/signed-in-redirect.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { offeredProviders } from "../oauth/offered-providers.ts";
@@ -83,7 +84,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     throw await completeSignIn(context, { method: "sign_up", destination });
   }
   rememberPassword(context, { email, own });
-  writePendingMail(context.jar, email, { secure: context.origin.startsWith("https:") });
+  writeCookie(context, cookies.pendingMail, { value: email });
   throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }
 

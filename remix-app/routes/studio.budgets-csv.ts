@@ -1,11 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { budgetColumns, readBudgets } from "../studio/budgets/budgets.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 const budgetsPerRead = 500;
 

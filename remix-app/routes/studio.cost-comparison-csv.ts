@@ -1,15 +1,12 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { compareCosts } from "../studio/costs/cost-comparison.ts";
 import { comparisonColumns } from "../studio/costs/import-files.ts";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
 import { readFileRange } from "../studio/file-range.ts";
 import { rangeDays } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** What the costs page of the same address compares, by all providers, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

@@ -1,13 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { readFileRange } from "../studio/file-range.ts";
 import { ledgerColumns } from "../studio/usage/ledger.tsx";
 import { readCredits } from "../studio/usage/usage.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** The ledger of a range as a file, all of it. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

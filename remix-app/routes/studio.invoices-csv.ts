@@ -1,13 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { invoiceColumns } from "../studio/costs/import-files.ts";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
 import { listProviderInvoices } from "../studio/costs/provider-imports.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** The invoices page's list of the same address, all of it, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

@@ -1,12 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { keyColumns } from "../studio/keys/key-columns.ts";
 import { listKeys } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 const keysPerRead = 500;
 

@@ -1,15 +1,12 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { cellColumns } from "../studio/costs/import-files.ts";
 import { reconcileCosts } from "../studio/costs/provider-imports.ts";
 import { readReconciledRange } from "../studio/costs/reconciled-range.ts";
 import { cellsOf } from "../studio/costs/reconciliation.ts";
 import { rangeOfFile } from "../studio/file-range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** The reconciliation page's lines of the same address, all of them, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

@@ -1,13 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { rangeOfFile } from "../studio/file-range.ts";
 import { readRunQuery, runColumns } from "../studio/runs/run-query.ts";
 import { listRuns } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** The runs under the page's filters as a file, all of them, the newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

@@ -1,8 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { later } from "../http/late-data.ts";
 import type { RouteHandle } from "../http/route-table.ts";
-import { beginReading } from "../identity/begin-reading.ts";
 import { type Range, readRange } from "../studio/range.ts";
 import { daysEachOf, type Overview, readOverview, shownRows } from "../studio/usage/overview.ts";
 import {
@@ -16,13 +14,12 @@ import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary
 import { OverviewTable } from "../studio/usage/overview-table.tsx";
 import { buttonClass } from "../ui/button.tsx";
 import { Choices } from "../ui/choices.tsx";
-import { Later } from "../ui/later.tsx";
 import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";
 import { StudioContent, StudioFrame } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
-export const handle: RouteHandle = { hydrate: false, early: true };
+export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -33,17 +30,20 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const url = new URL(request.url);
   const range = readRange(url, { now: new Date() });
   const by = readDimension(url);
-  const asked = { range, by, daysEach: daysEachOf(range), maxRows: shownRows };
-  const overviewOf = beginReading(context, ({ id: userId }) =>
-    readOverview(context, { reader: { kind: "member", userId, workspaceId }, ...asked }),
-  );
   const { user, workspace } = await requireWorkspacePermission(context, {
     request,
     workspaceId,
     permission: "use_ai_studio",
   });
+  const overview = await readOverview(context, {
+    reader: { kind: "member", userId: user.id, workspaceId },
+    range,
+    by,
+    daysEach: daysEachOf(range),
+    maxRows: shownRows,
+  });
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, range, by, overview: later(overviewOf(user)) };
+  return { user: { email, displayName }, workspace, range, by, overview };
 }
 
 export default function StudioOverview() {
@@ -51,17 +51,13 @@ export default function StudioOverview() {
   const base = `/workspaces/${workspace.id}/ai`;
   return (
     <StudioFrame user={user} workspace={workspace}>
-      <Later found={overview}>
-        {(found) =>
-          found.everUsed ? (
-            <Usage base={base} range={range} by={by} overview={found} />
-          ) : (
-            <StudioContent title="Overview">
-              <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
-            </StudioContent>
-          )
-        }
-      </Later>
+      {overview.everUsed ? (
+        <Usage base={base} range={range} by={by} overview={overview} />
+      ) : (
+        <StudioContent title="Overview">
+          <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
+        </StudioContent>
+      )}
     </StudioFrame>
   );
 }

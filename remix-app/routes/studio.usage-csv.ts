@@ -1,12 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { readFileRange } from "../studio/file-range.ts";
 import { overviewColumns, readWholeOverview } from "../studio/usage/overview.ts";
 import { readDimension } from "../studio/usage/overview-dimension.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
-
-export const handle: RouteHandle = { file: true };
 
 /** The overview's table as a file: each day for itself, and all there is of everything else. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

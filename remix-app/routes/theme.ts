@@ -12,6 +12,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const theme = themeSchema.safeParse(form.get("theme"));
   if (!theme.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  writeTheme(context.jar, theme.data, { secure: context.origin.startsWith("https:") });
+  writeTheme(context, theme.data);
   throw redirect(redirectTarget(form.get("returnTo"), { origin: context.origin, fallback: "/" }), 303);
 }

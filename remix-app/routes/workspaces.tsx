@@ -1,8 +1,6 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
-import type { RouteHandle } from "../http/route-table.ts";
-import { beginReading } from "../identity/begin-reading.ts";
 import { requireUser } from "../identity/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
 import { Button } from "../ui/button.tsx";
@@ -15,15 +13,12 @@ import { createWorkspace, workspaceNameSchema } from "../workspaces/create-works
 import { isConflict, workspaceProblem } from "../workspaces/failures.ts";
 import { listWorkspaces } from "../workspaces/list-workspaces.ts";
 
-export const handle: RouteHandle = { early: true };
-
 export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const workspacesOf = beginReading(context, (reader) => listWorkspaces(reader, context));
   const user = await requireUser(context, request);
   const { email, displayName } = user;
-  return { user: { email, displayName }, workspaces: await workspacesOf(user) };
+  return { user: { email, displayName }, workspaces: await listWorkspaces(user, context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

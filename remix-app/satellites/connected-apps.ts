@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { tellWithChange } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 import type { User } from "../identity/user.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
@@ -42,7 +42,7 @@ const outcome = z.enum(["disconnected", "over", "not_found"]);
  * @throws Response 503 UNAVAILABLE where the database did not answer
  */
 export async function listConnectedApps(context: AppLoadContext, user: User): Promise<ConnectedApp[]> {
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("connected_apps", { subject_id: user.id });
   const apps = listed.safeParse(data);
@@ -59,7 +59,7 @@ export async function wasConnected(
   { user, appName }: { user: User; appName: string },
 ): Promise<boolean> {
   if (!registeredName.test(appName)) return false;
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("app_was_ever_connected", { subject_id: user.id, app_name: appName });
   const answer = z.boolean().safeParse(data);
@@ -78,7 +78,7 @@ export async function disconnectApp(
 ): Promise<z.output<typeof outcome>> {
   if (!registeredName.test(appName)) return "not_found";
   const { event } = tellWithChange(context, { userId: user.id, kind: "app_disconnected" }).args;
-  const { data, error } = await serviceData(context.env)
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("disconnect_app", { subject_id: user.id, app_name: appName, event });
   const ended = outcome.safeParse(data);

@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../identity/sign-in-methods.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { configuredProviders, providerLabel } from "../oauth/providers.ts";
-import { type LinkNotice, takeLinkResult } from "./link-result.ts";
+import { type LinkNotice, linkNoticeText } from "./link-result.ts";
+import type { SettingsNotice } from "./settings-notice.ts";
 
 /** A provider with the user's accounts there. */
 export interface LinkableProvider {
@@ -21,7 +22,7 @@ export interface LinkedAccounts {
 /** What the linked-accounts card shows of the ways into an account; lets its forms lead to the providers. */
 export function linkedAccountsOf(
   context: AppLoadContext,
-  { request, methods }: { request: Request; methods: SignInMethods },
+  { methods, notice }: { methods: SignInMethods; notice: SettingsNotice | null },
 ): LinkedAccounts {
   const identities = withUnlinkable(context, methods);
   allowProviderPages(context);
@@ -33,5 +34,5 @@ export function linkedAccountsOf(
     offered: offered.includes(name),
     identities: identities.filter(({ provider }) => provider === name),
   }));
-  return { providers, notice: takeLinkResult(context, request) };
+  return { providers, notice: linkNoticeText(notice) };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { leaveLinkResult, takeLinkResult } from "./link-result.ts";
+import { linkNotice, linkNoticeText } from "./link-result.ts";
 import { leaveNotice, takeNotice } from "./settings-notice.ts";
 
 const origin = "https://app.example.com";
@@ -14,25 +14,36 @@ function cookieLeft(leave: (context: ReturnType<typeof contextOf>) => void): str
 }
 
 const notice = cookieLeft((context) => leaveNotice(context, { card: "sessions", done: "others" }));
-const result = cookieLeft((context) => leaveLinkResult(context, { provider: "github" }));
 
 test("what was done is said once", () => {
-  const context = contextOf(`${notice}; ${result}`);
+  const context = contextOf(notice);
   expect(takeNotice(context, requestBy("GET"))).toEqual({ card: "sessions", done: "others" });
-  expect(takeLinkResult(context, requestBy("GET"))?.text).toContain("GitHub account is linked");
   expect(context.jar.setCookieHeaders().map((cookie) => cookie.split(";").slice(0, 2).join())).toEqual([
     "gh_settings_notice=, Max-Age=0",
-    "gh_link_result=, Max-Age=0",
   ]);
   expect(takeNotice(context, requestBy("GET"))).toBeNull();
-  expect(takeLinkResult(context, requestBy("GET"))).toBeNull();
 });
 
 test("HEAD leaves it where it is, for the page that somebody sees", () => {
-  const context = contextOf(`${notice}; ${result}`);
+  const context = contextOf(notice);
   takeNotice(context, requestBy("HEAD"));
-  takeLinkResult(context, requestBy("HEAD"));
   expect(context.jar.setCookieHeaders()).toEqual([]);
+});
+
+test.each([
+  ["linked", "good", "GitHub account is linked"],
+  ["unlinked", "good", "GitHub account is unlinked"],
+  ["already_linked", "warn", "linked already"],
+] as const)("the linked-accounts card says what became of an account: %s", (outcome, tone, text) => {
+  const left = cookieLeft((context) => leaveNotice(context, linkNotice("github", outcome)));
+  const taken = takeNotice(contextOf(left), requestBy("GET"));
+  expect(linkNoticeText(taken)).toEqual({ tone, text: expect.stringContaining(text) });
+});
+
+test("the linked-accounts card says nothing of other cards' notices", () => {
+  expect(linkNoticeText({ card: "sessions", done: "github.linked" })).toBeNull();
+  expect(linkNoticeText({ card: "linked-accounts", done: "github.nonsense" })).toBeNull();
+  expect(linkNoticeText(null)).toBeNull();
 });
 
 test.each(["", "sessions", "sessions:<b>", "a:b:c"])("what we did not leave says nothing: %j", (value) => {

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { serviceData } from "../identity/service-client.ts";
+import { createServiceClient } from "../identity/service-client.ts";
 import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
@@ -104,7 +104,7 @@ async function readAsMember<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   // An address names what it likes; a member's own workspaces were looked up by it.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId });
-  const { data, error } = await serviceData(env)
+  const { data, error } = await createServiceClient(env)
     .schema("ai")
     .rpc(name, { member_id: userId, workspace: workspaceId, ...args });
   const answer = schema.safeParse(data);

@@ -1,4 +1,4 @@
-import { useNonce } from "./drawing.ts";
+import { useNonce } from "./nonce.ts";
 
 /** A small script of ours in the page itself, with the nonce that the page's policy asks for. */
 export function InlineScript({ source }: { source: string }) {

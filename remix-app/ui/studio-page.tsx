@@ -1,5 +1,4 @@
 import type { ReactNode } from "react";
-import { useFrameDrawn } from "./drawing.ts";
 import { UntilNextPage } from "./next-page.tsx";
 import { SectionNav } from "./section-nav.tsx";
 import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
@@ -39,11 +38,7 @@ export function StudioPage({ user, workspace, ...content }: StudioFrameProps & S
 }
 
 /** The frame of a workspace's AI studio: its own sections below the workspace's. */
-export function StudioFrame({ children, ...frame }: StudioFrameProps) {
-  return useFrameDrawn() ? children : <StudioSections {...frame}>{children}</StudioSections>;
-}
-
-function StudioSections({ user, workspace, children }: StudioFrameProps) {
+export function StudioFrame({ user, workspace, children }: StudioFrameProps) {
   const base = `/workspaces/${workspace.id}/ai`;
   const shown = sections
     .filter(({ permission }) => !permission || workspace.permissions.includes(permission))

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import type { Reader } from "../identity/begin-reading.ts";
+import type { Reader } from "../identity/user.ts";
 
 const rows = z.array(
   z.object({

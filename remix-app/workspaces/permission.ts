@@ -2,8 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
-import { beginReading, type Reader } from "../identity/begin-reading.ts";
-import { requireUser, type User } from "../identity/user.ts";
+import { type Reader, requireUser, type User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { permissionWords } from "./permission-words.ts";
 
@@ -89,10 +88,8 @@ export async function requireWorkspace(
   { request, workspaceId }: { request: Request; workspaceId: string | undefined },
 ): Promise<{ user: User; workspace: WorkspaceAccess }> {
   const { requestId } = context;
-  const asked = { workspaceId: workspaceId ?? "", requestId };
-  const workspaceOf = beginReading(context, (reader) => getWorkspace(reader, asked));
   const user = await requireUser(context, request);
-  const workspace = await workspaceOf(user);
+  const workspace = await getWorkspace(user, { workspaceId: workspaceId ?? "", requestId });
   if (workspace) return { user, workspace };
   await requireFormAccount(context, request);
   throw problem("NOT_FOUND", { requestId });

@@ -21,7 +21,7 @@ export function describeWeb(options: {
     kind: "service",
     name: "web",
     command: process.execPath,
-    args: [...(dev ? restartOnChange(root) : []), path.join(root, "remix-app/server.ts")],
+    args: [path.join(root, "remix-app/server.ts")],
     cwd: root,
     env: {
       APP_NAME: "web",
@@ -65,11 +65,4 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
     AUTH_RECOVERY_HASH_SECRET: environment.all.AUTH_RECOVERY_HASH_SECRET ?? recoveryHashSecret(secrets.secretKey),
   };
-}
-
-/** Vite replaces what routes import while it runs; what the server itself imports takes a restart. */
-function restartOnChange(root: string): string[] {
-  const loadedByNode = ["server.ts", "app.ts", "env.server.ts", "abuse", "http", "identity", "mail", "schedule"];
-  const paths = loadedByNode.map((name) => `--watch-path=${path.join(root, "remix-app", name)}`);
-  return [...paths, "--watch-preserve-output"];
 }

@@ -57,13 +57,10 @@ export async function openContext({
     origin: base,
     surface: authorization ? "api" : "page",
     jar,
-    opened: Promise.resolve(),
-    bearer: Promise.resolve(null),
     session,
     refusal: null,
     allowFormTarget: () => {},
     allowWidget: () => {},
-    giveText: () => {},
     retryAfter: () => {},
   };
   return context;

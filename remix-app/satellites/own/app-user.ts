@@ -2,7 +2,7 @@ import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { Verified } from "../app-calls.ts";
-import { isCentralUnavailable } from "./central-client.ts";
+import { CentralUnavailable } from "./central-client.ts";
 import { satelliteOf } from "./satellite-context.ts";
 import { forgetSessions, forgetState, heldSessions, keepSessions, sendState, stateMatches } from "./session-cookies.ts";
 
@@ -21,7 +21,7 @@ async function reached<Result>(context: AppLoadContext, work: () => Promise<Resu
   try {
     return await work();
   } catch (error) {
-    if (!isCentralUnavailable(error)) throw error;
+    if (!(error instanceof CentralUnavailable)) throw error;
     console.error(`error request=${context.requestId} ${error.message}`);
     throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, headers: { "Retry-After": "5" } });
   }

@@ -24,13 +24,8 @@ const introspected = z.union([
 export type IssuedSession = z.infer<typeof issued>;
 
 /** The platform did not answer, or not as it should: nothing is concluded from it. */
-class CentralUnavailable extends Error {
+export class CentralUnavailable extends Error {
   override name = "CentralUnavailable";
-}
-
-/** Whether this is that error; by its name, since the server's entry and the routes' build each have a copy. */
-export function isCentralUnavailable(error: unknown): error is Error {
-  return error instanceof Error && error.name === "CentralUnavailable";
 }
 
 /** The platform, as a satellite's server reaches it. No call goes anywhere else. */

@@ -1,0 +1,173 @@
+const minute = 60;
+const hour = 60 * minute;
+const year = 365 * 24 * hour;
+/** 400 days, the longest that browsers keep a cookie. */
+const longest = 400 * 24 * hour;
+
+/** A cookie of ours. All are HttpOnly, SameSite=Lax unless strict, and Secure on https. */
+export interface CookieDefinition {
+  name: string;
+  /** On https only; plain http refuses it. A sibling host cannot plant a cookie with one (RFC 6265bis §4.1.3). */
+  prefix?: "__Host-" | "__Secure-";
+  path: string;
+  sameSite?: "strict";
+  /** Null: whoever writes it says. */
+  maxAgeSeconds: number | null;
+  /** How we know that it is ours; "none" for what only the visitor can be misled by. */
+  signing: string;
+  /** Whether signing out of all accounts clears it. The session and its approval are cleared by every sign-out. */
+  ofAccounts: boolean;
+  purpose: string;
+}
+
+/** Every cookie of ours. */
+export const cookies = {
+  session: {
+    name: "sb-<project>-auth-token",
+    path: "/",
+    maxAgeSeconds: longest,
+    signing: "the access token's signature, and the device's tag of the refresh token",
+    ofAccounts: false,
+    purpose: "The active account's session, in chunks; shared with hosts under PARENT_DOMAIN (session-cookie.ts).",
+  },
+  device: {
+    name: "gh_device",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: longest,
+    signing: "HMAC by the key ring `device cookie`",
+    ofAccounts: true,
+    purpose: "Which browser this is, and the secret that its vault opens with.",
+  },
+  mobileApproval: {
+    name: "ttr_mfa_mobile_approval",
+    path: "/",
+    maxAgeSeconds: null,
+    signing: "HMAC by the key `mobile approval cookie`",
+    ofAccounts: false,
+    purpose: "A second step approved on a phone, for one session.",
+  },
+  oauthState: {
+    name: "gh_oauth",
+    // `__Host-` allows no path but the root.
+    prefix: "__Secure-",
+    path: "/auth/callback",
+    // `private.oauth_attempts` says the same.
+    maxAgeSeconds: 10 * minute,
+    signing: "JWT by the key `oauth state`",
+    ofAccounts: false,
+    purpose: "The state of a visit to a provider.",
+  },
+  ownPassword: {
+    name: "gh_own_password",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: hour,
+    signing: "HMAC by the key `own-password`",
+    ofAccounts: true,
+    purpose: "Whether this browser chose the password of an account that is not confirmed yet.",
+  },
+  keptForm: {
+    name: "gh_kept_form",
+    path: "/",
+    maxAgeSeconds: 10 * minute,
+    signing: "HMAC by the key `kept form`",
+    ofAccounts: true,
+    purpose: "A form that waits until its sender has proved again who they are.",
+  },
+  pendingMail: {
+    name: "gh_pending_mail",
+    path: "/signup",
+    maxAgeSeconds: hour,
+    signing: "none",
+    ofAccounts: true,
+    purpose: "The address that a confirmation was sent to, which must not travel in URLs and so into logs.",
+  },
+  signInHint: {
+    name: "gh_sign_in_email",
+    path: "/add-account",
+    maxAgeSeconds: 10 * minute,
+    signing: "none",
+    ofAccounts: true,
+    purpose: "The address of the account that has to sign in again.",
+  },
+  notice: {
+    name: "gh_settings_notice",
+    path: "/settings",
+    maxAgeSeconds: minute,
+    signing: "none",
+    ofAccounts: true,
+    purpose: "What just happened, for the settings page that is shown next.",
+  },
+  qrChallenge: {
+    name: "gh_qr",
+    path: "/qr",
+    sameSite: "strict",
+    // Longer than a challenge lives, so that its page can say that it has expired.
+    maxAgeSeconds: 15 * minute,
+    signing: "the challenge's secret, checked by the database",
+    ofAccounts: true,
+    purpose: "The QR challenge that the page waits for.",
+  },
+  approvalChallenge: {
+    name: "gh_mfa_app",
+    path: "/mfa",
+    sameSite: "strict",
+    maxAgeSeconds: 15 * minute,
+    signing: "the challenge's secret, checked by the database",
+    ofAccounts: true,
+    purpose: "The request for a phone's approval that the page waits for.",
+  },
+  lastMethod: {
+    name: "gh_last_method",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: year,
+    signing: "none",
+    ofAccounts: false,
+    purpose: "The last sign-in method, for the order of buttons.",
+  },
+  theme: {
+    name: "gh_theme",
+    path: "/",
+    maxAgeSeconds: year,
+    signing: "none",
+    ofAccounts: false,
+    purpose: "Light or dark; absent where the system decides.",
+  },
+  appSession: {
+    name: "platform_app_session",
+    path: "/",
+    // The platform ends a session; this is only how long the browser keeps it.
+    maxAgeSeconds: 30 * 24 * hour,
+    signing: "checked by the platform, and by the seal",
+    ofAccounts: false,
+    purpose: "A satellite's session with the platform.",
+  },
+  centralSession: {
+    name: "platform_central_session",
+    path: "/",
+    maxAgeSeconds: 30 * 24 * hour,
+    signing: "checked by the platform, and by the seal",
+    ofAccounts: false,
+    purpose: "A satellite's session for the central API.",
+  },
+  sessionSeal: {
+    name: "platform_session_seal",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: 30 * 24 * hour,
+    signing: "SHA-256 of the two sessions",
+    ofAccounts: false,
+    purpose: "Which two sessions a satellite gave this browser together: a sibling host could plant those.",
+  },
+  signInState: {
+    name: "platform_sign_in_state",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: 10 * minute,
+    signing: "none: random, compared with the address",
+    ofAccounts: false,
+    purpose: "The state of a satellite's sign-in at the platform.",
+  },
+} as const satisfies Record<string, CookieDefinition>;

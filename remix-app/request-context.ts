@@ -1,0 +1,79 @@
+import { randomBytes } from "node:crypto";
+import type { Env } from "./env.server.ts";
+import { type ClientAddressOptions, clientAddress } from "./http/client-address.ts";
+import { type CookieJar, createCookieJar } from "./http/cookies.ts";
+import { requestOrigin } from "./http/origin.ts";
+import { requestIdOf } from "./http/request-id.ts";
+import type { RequestSession } from "./identity/request-session.ts";
+import type { Satellite } from "./satellites/own/satellite-context.ts";
+
+/** What the server knows of a request before it opens the session. */
+interface RequestFacts {
+  requestId: string;
+  /** For scripts in this response, as named in its Content-Security-Policy. */
+  nonce: string;
+  clientAddress: string;
+  /** The User-Agent header, cut to 512 characters; empty if absent. */
+  userAgent: string;
+  /** Our origin as the browser names it, from the configured list. */
+  origin: string;
+  /** APIs answer problems as JSON, pages as pages. */
+  surface: "page" | "api";
+  jar: CookieJar;
+}
+
+/** What every loader and action of a request receives. */
+export interface RequestContext extends RequestFacts {
+  env: Env;
+  session: RequestSession;
+  /** Present on a satellite only, where `env` is unavailable and `session` is anonymous. */
+  satellite?: Satellite;
+  /** The server's own refusal of this request, for the page that shows it. */
+  refusal: Response | null;
+  /** Allows this page's forms to lead to another origin, such as an identity provider's. */
+  allowFormTarget(origin: string): void;
+  /** Allows this page to run a script of another origin and to show its frames, such as the bot challenge's. */
+  allowWidget(origin: string): void;
+  /** Sets the response's Retry-After; the longest wait of a request wins. */
+  retryAfter(seconds: number): void;
+}
+
+declare module "@remix-run/server-runtime" {
+  interface AppLoadContext extends RequestContext {}
+}
+
+/** A request on its way through the server: what is known of it and what its response needs. */
+export interface RequestState extends RequestFacts {
+  formTargets: Set<string>;
+  widgets: Set<string>;
+  retryAfterSeconds: number;
+  /** Whether the response is for this visitor only, because their session was read. */
+  personal: boolean;
+  /** Null until opened. */
+  session: RequestSession | null;
+}
+
+const maxUserAgentLength = 512;
+/** 128 bits, as CSP Level 3 asks for (section 7.1). */
+const nonceBytes = 16;
+
+/** Reads a request's address and headers. */
+export function openRequest(
+  { headers, url }: Request,
+  { origins, ...peer }: ClientAddressOptions & { origins: readonly [string, ...string[]] },
+): RequestState {
+  return {
+    requestId: requestIdOf(headers),
+    nonce: randomBytes(nonceBytes).toString("base64"),
+    clientAddress: clientAddress(headers, peer),
+    userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
+    origin: requestOrigin(headers.get("host"), origins),
+    surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",
+    jar: createCookieJar(headers.has("authorization") ? null : headers.get("cookie")),
+    formTargets: new Set(),
+    widgets: new Set(),
+    retryAfterSeconds: 0,
+    personal: false,
+    session: null,
+  };
+}

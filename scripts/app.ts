@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { hashOf, newOpaqueToken } from "../remix-app/satellites/opaque-token.ts";
+import { hashOf, newOpaqueToken } from "../remix-app/satellites/tokens.ts";
 import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
 import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";

@@ -1,9 +1,9 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import { methodLabel } from "../activity/method-label.ts";
-import { Dotted } from "../ui/dotted.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { Dotted } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
-import { actionLabel, actorLabel } from "./audit-words.ts";
+import { actionLabel, actorLabel } from "./words.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 

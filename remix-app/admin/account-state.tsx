@@ -1,10 +1,9 @@
 import type { ReactNode } from "react";
 import { providerLabel } from "../oauth/providers.ts";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { Account } from "./accounts.ts";
-import { count } from "./count.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
-import { policyWords } from "./policy-words.ts";
+import { count, policyWords } from "./words.ts";
 
 /** What is the case with an account now. */
 export function AccountState({

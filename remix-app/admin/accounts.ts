@@ -3,7 +3,7 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
-import { readConsole } from "./read-console.ts";
+import { readConsole } from "./console-change.ts";
 
 /** What an account's policy may be, as {@link AccountPolicy} has it. */
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);

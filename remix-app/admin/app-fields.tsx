@@ -1,7 +1,10 @@
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
 import { CheckBox } from "../ui/check-box.tsx";
+import { Copyable } from "../ui/code-block.tsx";
 import { Field } from "../ui/field.tsx";
-import { appScopes } from "./app-scopes.ts";
-import type { FailedChange } from "./change-answer.ts";
+import { appScopes } from "./apps.ts";
+import type { FailedChange } from "./console-change.ts";
 
 /** The fields of an app that its form and its edit have in common. */
 export function AppFields({
@@ -62,5 +65,22 @@ export function AppFields({
         ))}
       </fieldset>
     </>
+  );
+}
+
+/** An app's new secret, on the one page that ever shows it. */
+export function AppSecret({ name, secret }: { name: string; secret: string }) {
+  return (
+    <Card
+      title="The new secret"
+      lead="Copy it now into the app's environment: we keep only its fingerprint, and cannot show it again."
+    >
+      <div data-shown-once className="space-y-4">
+        <Copyable label={`Secret of ${name}`} text={secret} />
+        <a href={`/admin/apps/${name}`} className={buttonClass("primary")}>
+          I have copied it
+        </a>
+      </div>
+    </Card>
   );
 }

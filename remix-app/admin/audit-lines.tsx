@@ -1,7 +1,7 @@
 import { Address } from "../ui/address.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { AuditLine } from "./audit-log.ts";
-import { actionLabel, actorLabel } from "./audit-words.ts";
+import { actionLabel, actorLabel } from "./words.ts";
 
 /** Lines of the audit log: what was done to whom, by whom and why, and, unfolded, what it was before and after. */
 export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {

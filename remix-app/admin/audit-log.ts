@@ -5,7 +5,7 @@ import type { CsvColumn } from "../http/csv.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import { readConsole } from "./read-console.ts";
+import { readConsole } from "./console-change.ts";
 
 const lineSchema = z.array(
   z.object({

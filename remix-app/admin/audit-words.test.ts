@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { actionLabel, actorLabel } from "./audit-words.ts";
+import { actionLabel, actorLabel } from "./words.ts";
 
 const acts = /'((?:account|admin|ai_keys|app|model|recovery|required_mfa)\.[a-z_]+)'/g;
 const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>

@@ -2,7 +2,10 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";
+import { problem } from "../http/problem.ts";
+import { takeForm } from "../identity/kept-form.ts";
 import { createServiceClient } from "../identity/service-client.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
 export type ConsoleChange = { outcome: "changed" } | ConsoleRefusal;
@@ -54,4 +57,90 @@ export async function callConsole(
   const { data, error } = await createServiceClient(env).schema("private").rpc(name, args);
   if (error) console.error(`error request=${requestId} the console's ${name} failed: ${error.code}`);
   return { data, error };
+}
+
+/** A change that was not made: what to say above the form and at its fields, and what was typed, to go on from. */
+export interface FailedChange {
+  message: string | null;
+  fields: Record<string, string[] | undefined>;
+  typed: Record<string, string>;
+}
+
+/** What is wrong with a form, field by field. */
+export function unreadable(error: z.ZodError, form: FormData): FailedChange {
+  const { fieldErrors, formErrors } = z.flattenError(error);
+  return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
+}
+
+/** What refused a form that was readable: at the field that it is about, or above the form. */
+export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
+  const typed = textsOf(form);
+  return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
+}
+
+/** What an admin sent when their proof was too old, to go on from. What confirms it is typed anew, below what will happen. */
+export function keptChange(
+  context: AppLoadContext,
+  { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },
+): FailedChange | undefined {
+  const { confirmation, ...typed } = takeForm(context, { request, userId: admin.id });
+  return confirmation === undefined ? undefined : { message: null, fields: {}, typed };
+}
+
+function textsOf(form: FormData): Record<string, string> {
+  return Object.fromEntries([...form].filter((entry): entry is [string, string] => typeof entry[1] === "string"));
+}
+
+type Refusals = Record<string, Omit<ConsoleRefusal, "outcome">>;
+
+const answerSchema = z.object({
+  refused: z.string().optional(),
+  last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
+});
+
+const common: Refusals = {
+  forbidden: { status: 403, message: "The console is for infrastructure admins." },
+};
+
+/**
+ * Has the database make a change, in the name of an admin, with its line of the audit log.
+ * @param options.refusals what its refusals of its own are called here; a lost race says who came first
+ */
+export async function actInConsole(
+  context: AppLoadContext,
+  {
+    admin,
+    name,
+    change,
+    refusals,
+  }: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; refusals: Refusals },
+): Promise<ConsoleChange> {
+  const { requestId, clientAddress: ip } = context;
+  const args = { change: { ...change, actor: admin.id, requestId, ip } };
+  const { data, error } = await callConsole(context, { name, args });
+  const answer = answerSchema.safeParse(data);
+  if (error || !answer.success) return unavailable;
+  const { refused, last } = answer.data;
+  if (refused === undefined) return { outcome: "changed" };
+  if (refused === "conflict") {
+    const who = last ? `${last.actorEmail ?? "The operator"} changed it at ${last.at.toISOString()}` : "It was changed";
+    const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
+    return { outcome: "refused", status: 409, message };
+  }
+  const known = refusals[refused] ?? common[refused];
+  return known ? { outcome: "refused", ...known } : unavailable;
+}
+
+/**
+ * What a function of the database tells the console.
+ * @throws Response 503 UNAVAILABLE where it could not be asked, or answered what nobody here can read
+ */
+export async function readConsole<Schema extends z.ZodType>(
+  context: AppLoadContext,
+  { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
+): Promise<z.output<Schema>> {
+  const { data, error } = await callConsole(context, { name, args });
+  const read = schema.safeParse(data);
+  if (error || !read.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
+  return read.data;
 }

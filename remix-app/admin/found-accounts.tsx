@@ -1,9 +1,9 @@
 import { Address } from "../ui/address.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { Dotted } from "../ui/dotted.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { Dotted } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
-import { policyWords } from "./policy-words.ts";
+import { policyWords } from "./words.ts";
 
 /** Accounts as a table; a small screen shows who, and their policy. */
 export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] }) {

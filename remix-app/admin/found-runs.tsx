@@ -1,5 +1,5 @@
 import { DataTable } from "../ui/data-table.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { FoundRun } from "./runs.ts";
 
 /** The runs that a search found. */

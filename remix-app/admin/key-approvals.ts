@@ -1,9 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { actInConsole } from "./console-act.ts";
-import type { ConsoleChange } from "./console-change.ts";
-import { readConsole } from "./read-console.ts";
+import { actInConsole, type ConsoleChange, readConsole } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const workspacesSchema = z.array(

@@ -1,7 +1,7 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
-import { usd } from "./usd.ts";
+import { usd } from "./words.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";

@@ -1,7 +1,7 @@
 import { DataTable } from "../ui/data-table.tsx";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
 import { modelFault } from "./providers.ts";
-import { usd } from "./usd.ts";
+import { usd } from "./words.ts";
 
 /** What the first provider charges that has a price, which is the one usually asked. */
 function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {

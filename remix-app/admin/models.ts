@@ -2,9 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-import { actInConsole } from "./console-act.ts";
-import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
-import { readConsole } from "./read-console.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema, readConsole } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const priceSchema = z.object({

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { runAttempt } from "../studio/runs/run-schema.ts";
-import { readConsole } from "./read-console.ts";
+import { readConsole } from "./console-change.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
   at: z.string(),

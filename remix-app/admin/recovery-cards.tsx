@@ -1,8 +1,8 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { RecoveryOverview } from "./recovery.ts";
-import { counterSentence, recoveryEventLabel } from "./recovery-words.ts";
+import { counterSentence, recoveryEventLabel } from "./words.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 

@@ -1,4 +1,4 @@
-import { attemptResult } from "../studio/runs/attempt-words.ts";
+import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { type ModelRoute, modelFault, type RoutedModel } from "./providers.ts";

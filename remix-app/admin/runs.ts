@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { type RunDetail, runDetail } from "../studio/runs/run-detail.ts";
-import { readConsole } from "./read-console.ts";
+import { type RunDetail, runDetail } from "../studio/runs/runs.ts";
+import { readConsole } from "./console-change.ts";
 
 const foundRuns = z.array(
   z.object({

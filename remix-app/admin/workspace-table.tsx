@@ -1,6 +1,6 @@
 import { buttonClass } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { ApprovableWorkspace } from "./key-approvals.ts";
 
 /** Workspaces, with whether they may make keys, and the way to decide otherwise. */

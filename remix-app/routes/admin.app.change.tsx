@@ -1,12 +1,9 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { AppFields } from "../admin/app-fields.tsx";
-import { AppSecret } from "../admin/app-secret.tsx";
-import { appSteps } from "../admin/app-steps.ts";
-import { type AppStep, appChangeSchema, changeApp, requireApp, scopesOf } from "../admin/apps.ts";
-import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
+import { AppFields, AppSecret } from "../admin/app-fields.tsx";
+import { type AppStep, appChangeSchema, appSteps, changeApp, requireApp, scopesOf } from "../admin/apps.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { confirms } from "../admin/console-change.ts";
+import { confirms, keptChange, refused, unreadable } from "../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";

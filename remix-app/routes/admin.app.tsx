@@ -6,8 +6,8 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 

@@ -1,10 +1,9 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { AppFields } from "../admin/app-fields.tsx";
-import { AppSecret } from "../admin/app-secret.tsx";
+import { AppFields, AppSecret } from "../admin/app-fields.tsx";
 import { addApp, newAppSchema, scopesOf } from "../admin/apps.ts";
-import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
+import { keptChange, refused, unreadable } from "../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";

@@ -6,7 +6,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { ConsolePage } from "../ui/console-page.tsx";
-import { Dotted } from "../ui/dotted.tsx";
+import { Dotted } from "../ui/facts.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 

@@ -1,9 +1,14 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { createOverride, defaultLifetimeDays, overrideSchema } from "../admin/recovery.ts";
-import { recoveryLock, requireRecoveryEmail } from "../admin/recovery-address.ts";
+import { keptChange, refused, unreadable } from "../admin/console-change.ts";
+import {
+  createOverride,
+  defaultLifetimeDays,
+  overrideSchema,
+  recoveryLock,
+  requireRecoveryEmail,
+} from "../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";

@@ -1,7 +1,6 @@
 import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { findRecovery } from "../admin/recovery.ts";
-import { readRecoveryEmail, recoveryLock } from "../admin/recovery-address.ts";
+import { findRecovery, readRecoveryEmail, recoveryLock } from "../admin/recovery.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import type { RouteHandle } from "../http/route-table.ts";

@@ -6,7 +6,7 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { beginLink, requireProvider } from "../oauth/begin-oauth.ts";
 import { type LinkBegun, linkRequest } from "../oauth/link-calls.ts";
-import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
+import { linkedAccountsPath } from "../settings/paths.ts";
 
 /** `POST /api/v1/users/me/identities/link/{provider}`: where the browser has to go to link an account. */
 export async function action({ request, params, context }: ActionFunctionArgs) {

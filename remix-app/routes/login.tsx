@@ -21,7 +21,7 @@ import { failureIn } from "../oauth/failures.ts";
 import { offeredProviders } from "../oauth/offered-providers.ts";
 import { PasskeySignIn } from "../passkeys/passkey-sign-in.tsx";
 import { hasLoginOverride, signInUnderOverride } from "../recovery/login-override.ts";
-import { readSignInTarget } from "../satellites/sign-in-target.ts";
+import { readSignInTarget } from "../satellites/handoff.ts";
 import { BotChallenge } from "../ui/bot-challenge.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";

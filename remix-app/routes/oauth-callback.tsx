@@ -12,7 +12,7 @@ import { getUser } from "../identity/user.ts";
 import { endOAuth, type OAuthReturn } from "../oauth/end-oauth.ts";
 import { failureText } from "../oauth/failures.ts";
 import { providerLabel } from "../oauth/providers.ts";
-import { linkNotice } from "../settings/link-result.ts";
+import { linkNotice } from "../settings/linked-accounts.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
 import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";

@@ -4,7 +4,7 @@ import { readForm } from "../http/form.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
 import { getUser, requireFreshUser } from "../identity/user.ts";
 import { beginLink, beginSignIn, requireProvider } from "../oauth/begin-oauth.ts";
-import { linkedAccountsPath } from "../settings/linked-accounts-path.ts";
+import { linkedAccountsPath } from "../settings/paths.ts";
 
 const startSchema = z.object({
   intent: z.enum(["sign_in", "add", "prove", "link"]).catch("sign_in"),

@@ -12,9 +12,9 @@ import { leaveNotice, takeNotice } from "../settings/settings-notice.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CardNotice } from "../ui/card-notice.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
+import { CardNotice } from "../ui/notice.tsx";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };

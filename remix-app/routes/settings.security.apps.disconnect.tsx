@@ -6,7 +6,7 @@ import type { RouteHandle } from "../http/route-table.ts";
 import { requireFreshUser } from "../identity/user.ts";
 import { disconnectApp, listConnectedApps, wasConnected } from "../satellites/connected-apps.ts";
 import { effectOfDisconnecting } from "../settings/app-rights.ts";
-import { connectedAppsPath } from "../settings/connected-apps-path.ts";
+import { connectedAppsPath } from "../settings/paths.ts";
 import { leaveNotice } from "../settings/settings-notice.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";

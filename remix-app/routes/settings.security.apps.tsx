@@ -3,11 +3,11 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../identity/user.ts";
 import { listConnectedApps } from "../satellites/connected-apps.ts";
-import { ConnectedAppCard } from "../settings/connected-app-card.tsx";
+import { ConnectedAppCard } from "../settings/connected-apps-card.tsx";
 import { takeNotice } from "../settings/settings-notice.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CardNotice } from "../ui/card-notice.tsx";
+import { CardNotice } from "../ui/notice.tsx";
 import { SettingsPage } from "../ui/settings-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };

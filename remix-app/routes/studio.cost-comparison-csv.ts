@@ -4,8 +4,7 @@ import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { compareCosts } from "../studio/costs/cost-comparison.ts";
 import { comparisonColumns } from "../studio/costs/import-files.ts";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
-import { readFileRange } from "../studio/file-range.ts";
-import { rangeDays } from "../studio/range.ts";
+import { rangeDays, readFileRange } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** What the costs page of the same address compares, by all providers, as a file. */

@@ -4,8 +4,7 @@ import { eachPage, recordsPerRead } from "../http/each-page.ts";
 import { costColumns } from "../studio/costs/import-files.ts";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
 import { listCostRecords } from "../studio/costs/provider-imports.ts";
-import { readFileRange } from "../studio/file-range.ts";
-import { rangeDays } from "../studio/range.ts";
+import { rangeDays, readFileRange } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The costs page's records of the same address, all of them, as a file. */

@@ -4,7 +4,7 @@ import { compareCosts } from "../studio/costs/cost-comparison.ts";
 import { CostList } from "../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../studio/costs/difference-text.tsx";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
-import { ImportFilterNotice } from "../studio/costs/import-filter-notice.tsx";
+import { ImportFilterNotice } from "../studio/costs/import-guide.tsx";
 import { listProviderCosts } from "../studio/costs/provider-imports.ts";
 import { readRange, searchWith } from "../studio/range.ts";
 import type { MemberReader } from "../studio/studio-reader.ts";

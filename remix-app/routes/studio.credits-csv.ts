@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import { readFileRange } from "../studio/file-range.ts";
+import { readFileRange } from "../studio/range.ts";
 import { ledgerColumns } from "../studio/usage/ledger.tsx";
 import { readCredits } from "../studio/usage/usage.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";

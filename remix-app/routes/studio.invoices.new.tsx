@@ -1,11 +1,11 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
-import { enterInvoice } from "../studio/invoices/enter-invoice.ts";
 import { listLinkedApps } from "../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../studio/invoices/invoice-entry-form.tsx";
-import { type InvoiceField, invoiceFields } from "../studio/invoices/invoice-fields.ts";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../studio/invoices/invoice-steps.tsx";
+import { type InvoiceField, invoiceFields } from "../studio/invoices/invoice-words.ts";
+import { enterInvoice } from "../studio/invoices/record-invoice.ts";
 import { Card } from "../ui/card.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";

@@ -1,7 +1,7 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readImportFilter } from "../studio/costs/import-filter.ts";
-import { ImportFilterNotice } from "../studio/costs/import-filter-notice.tsx";
+import { ImportFilterNotice } from "../studio/costs/import-guide.tsx";
 import type { InvoiceRecord } from "../studio/costs/provider-import-schema.ts";
 import { listProviderInvoices } from "../studio/costs/provider-imports.ts";
 import { searchWith } from "../studio/range.ts";
@@ -9,7 +9,7 @@ import type { StudioReader } from "../studio/studio-reader.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { type DataColumn, DataTable } from "../ui/data-table.tsx";
-import { Dotted } from "../ui/dotted.tsx";
+import { Dotted } from "../ui/facts.tsx";
 import { Figures } from "../ui/figures.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";

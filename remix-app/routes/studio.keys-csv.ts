@@ -1,8 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage } from "../http/each-page.ts";
-import { keyColumns } from "../studio/keys/key-columns.ts";
-import { listKeys } from "../studio/keys/keys.ts";
+import { keyColumns, listKeys } from "../studio/keys/keys.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const keysPerRead = 500;

@@ -10,8 +10,8 @@ import { listKeys, revokeKey, rotateKey } from "../studio/keys/keys.ts";
 import { NewSecret } from "../studio/keys/new-secret.tsx";
 import { sampleModel } from "../studio/keys/sample-model.ts";
 import { buttonClass } from "../ui/button.tsx";
+import { Panel } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
-import { Panel } from "../ui/panel.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

@@ -5,7 +5,7 @@ import { cellColumns } from "../studio/costs/import-files.ts";
 import { reconcileCosts } from "../studio/costs/provider-imports.ts";
 import { readReconciledRange } from "../studio/costs/reconciled-range.ts";
 import { cellsOf } from "../studio/costs/reconciliation.ts";
-import { rangeOfFile } from "../studio/file-range.ts";
+import { rangeOfFile } from "../studio/range.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The reconciliation page's lines of the same address, all of them, as a file. */

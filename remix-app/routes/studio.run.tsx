@@ -2,9 +2,8 @@ import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../studio/runs/run-cards.tsx";
-import { describeRunContent, openRunContent } from "../studio/runs/run-content.ts";
 import { RunContentCard } from "../studio/runs/run-content-card.tsx";
-import { readRun } from "../studio/runs/runs.ts";
+import { describeRunContent, openRunContent, readRun } from "../studio/runs/runs.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { StudioPage } from "../ui/studio-page.tsx";

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
 import { eachPage, recordsPerRead } from "../http/each-page.ts";
-import { rangeOfFile } from "../studio/file-range.ts";
+import { rangeOfFile } from "../studio/range.ts";
 import { readRunQuery, runColumns } from "../studio/runs/run-query.ts";
 import { listRuns } from "../studio/runs/runs.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";

@@ -5,16 +5,18 @@ import { type Range, readRange } from "../studio/range.ts";
 import { daysEachOf, type Overview, readOverview, shownRows } from "../studio/usage/overview.ts";
 import {
   dimensionLabels,
+  metricsShown,
+  metricViews,
   type OverviewDimension,
   overviewDimensions,
   readDimension,
-} from "../studio/usage/overview-dimension.ts";
-import { metricsShown, metricViews, readMetric } from "../studio/usage/overview-metric.ts";
+  readMetric,
+} from "../studio/usage/overview-metric.ts";
 import { OverviewChart, OverviewFigures } from "../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../studio/usage/overview-table.tsx";
 import { buttonClass } from "../ui/button.tsx";
+import { Panel } from "../ui/card.tsx";
 import { Choices } from "../ui/choices.tsx";
-import { Panel } from "../ui/panel.tsx";
 import { RangeForm } from "../ui/range-form.tsx";
 import { StudioContent, StudioFrame } from "../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../http/csv.ts";
-import { readFileRange } from "../studio/file-range.ts";
+import { readFileRange } from "../studio/range.ts";
 import { overviewColumns, readWholeOverview } from "../studio/usage/overview.ts";
-import { readDimension } from "../studio/usage/overview-dimension.ts";
+import { readDimension } from "../studio/usage/overview-metric.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 /** The overview's table as a file: each day for itself, and all there is of everything else. */

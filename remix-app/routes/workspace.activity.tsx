@@ -4,8 +4,7 @@ import { problem } from "../http/problem.ts";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { WorkspacePage } from "../ui/workspace-page.tsx";
-import { activitySentence } from "../workspaces/activity-words.ts";
-import { listLogEntries } from "../workspaces/audit-log.ts";
+import { activitySentence, listLogEntries } from "../workspaces/audit-log.ts";
 import { listMembers } from "../workspaces/members.ts";
 import { requireWorkspace } from "../workspaces/permission.ts";
 

@@ -6,14 +6,12 @@ import { Card } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { WorkspacePage } from "../ui/workspace-page.tsx";
-import { InvitationList } from "../workspaces/invitation-list.tsx";
 import { listInvitations } from "../workspaces/invitations.ts";
-import { InviteForm } from "../workspaces/invite-form.tsx";
+import { InvitationList, InviteForm } from "../workspaces/invite-form.tsx";
 import { applyMemberChange, memberChange } from "../workspaces/member-changes.ts";
-import { MemberList } from "../workspaces/member-list.tsx";
+import { MemberList, Removal } from "../workspaces/member-list.tsx";
 import { listMembers, listRoles } from "../workspaces/members.ts";
 import { requireWorkspace } from "../workspaces/permission.ts";
-import { Removal } from "../workspaces/removal.tsx";
 import { assignableRoles } from "../workspaces/roles.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [

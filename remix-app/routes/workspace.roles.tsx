@@ -8,8 +8,7 @@ import { WorkspacePage } from "../ui/workspace-page.tsx";
 import { listMembers, listRoles } from "../workspaces/members.ts";
 import { requireWorkspace, requireWorkspacePermission } from "../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../workspaces/role-changes.ts";
-import { RoleForm } from "../workspaces/role-form.tsx";
-import { RoleList } from "../workspaces/role-list.tsx";
+import { RoleForm, RoleList } from "../workspaces/role-form.tsx";
 import { mayDefine } from "../workspaces/roles.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [

@@ -5,8 +5,7 @@ import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../identity/user.ts";
 import { requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
-import { hashOf } from "./opaque-token.ts";
-import { isSessionToken, readSessionToken } from "./session-token.ts";
+import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /** The central session of a satellite, by the hash that functions of the database take. It is no user's session. */
 export interface AppCaller {

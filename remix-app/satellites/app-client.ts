@@ -6,7 +6,7 @@ import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import { appsUnavailable, callAppFunction } from "./app-database.ts";
 import { type AppKeys, openAppKeys } from "./app-keys.ts";
-import { hashOf } from "./opaque-token.ts";
+import { hashOf } from "./tokens.ts";
 
 /** An app that named itself in a request; whether it is that app, each function of the database finds out for itself. */
 export interface AppClient {

@@ -5,8 +5,14 @@ import type { Introspection, IssuedSession } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import type { AppKeys } from "./app-keys.ts";
-import { hashOf, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
-import { issueSessionToken, readSessionToken, sessionSummary } from "./session-token.ts";
+import {
+  hashOf,
+  issueSessionToken,
+  readSessionToken,
+  refreshByAnyKey,
+  sessionSummary,
+  successorBytes,
+} from "./tokens.ts";
 
 /** A token, and whoever brings it. */
 export type TokenOfApp = { client: AppClient; token: string };

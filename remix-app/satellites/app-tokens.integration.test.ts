@@ -15,7 +15,7 @@ import { one } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
-import { hashOf } from "./opaque-token.ts";
+import { hashOf } from "./tokens.ts";
 
 const { db, close } = openPool(1);
 let person: Person;

@@ -7,7 +7,7 @@ import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { reauthRequired } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
-import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./opaque-token.ts";
+import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./tokens.ts";
 
 const refreshPrefix = "ttr_ref_";
 const accessPrefix = "ttr_app_";

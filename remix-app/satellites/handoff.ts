@@ -1,14 +1,15 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
 import type { User } from "../identity/user.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import { appDestination, continuePath } from "./app-destination.ts";
 import type { AppKeys } from "./app-keys.ts";
-import { type HandoffFacts, handoffFacts, readProof, signProof } from "./handoff-proof.ts";
-import { hashOf, newOpaqueToken } from "./opaque-token.ts";
-import { issueSessionToken, sessionSummary } from "./session-token.ts";
+import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
  * Mints a cross-app token for the signed-in user: what the session has proved is asked of the database, signed, and
@@ -148,4 +149,68 @@ export async function previewHandoff(context: AppLoadContext, { app, facts }: Pr
     schema: z.object({ name: z.string().nullable(), email: z.string().nullable() }),
   });
   return { userId: facts.user, ...person };
+}
+
+const second = z.number().int().nonnegative();
+
+/** What a session had proved when it handed over, as private.required_mfa_proof tells it. */
+export const handoffFacts = z.object({
+  user: z.uuid(),
+  target: z.string(),
+  targetId: z.uuid(),
+  session: z.uuid(),
+  factor: z.uuid().nullable(),
+  secondFactorAt: second.nullable(),
+  primaryAt: second.nullable(),
+  generation: second.nullable(),
+  validUntil: z.string().nullable(),
+  issuedAt: z.string(),
+  expiresAt: z.string(),
+});
+
+export type HandoffFacts = z.infer<typeof handoffFacts>;
+
+const type = "mfa-proof+jwt";
+
+/** Signs the required-MFA proof of a handoff, bound to user and target. */
+function signProof(facts: HandoffFacts, keys: KeyRing): Promise<string> {
+  return signToken(facts, { type, keys });
+}
+
+/** The facts of a proof that we signed for this app; null for any other. Whether they still hold is not asked here. */
+async function readProof(
+  proof: string,
+  { keys, appId }: { keys: KeyRing; appId: string },
+): Promise<HandoffFacts | null> {
+  const facts = handoffFacts.safeParse(await verifyToken(proof, { type, keys }));
+  return facts.success && facts.data.targetId === appId ? facts.data : null;
+}
+
+/** Where a sign-in leads, as the address of the sign-in page says. */
+export interface SignInTarget {
+  /** A path of ours, or empty where nothing usable was asked for. */
+  returnUrl: string;
+  /** The app that asked for the sign-in, by the name people know. */
+  appName: string | null;
+  /** Whether an address was given and is none of ours, nor of a registered app. */
+  dropped: boolean;
+}
+
+/**
+ * Reads `returnUrl` (and `state`) of the sign-in page: our own paths, and pages of registered apps, which lead to the
+ * page that asks before it hands anybody over. Anything else is dropped.
+ */
+export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
+  const given = query.get("returnUrl");
+  if (given === null) return { returnUrl: "", appName: null, dropped: false };
+  const own = redirectTarget(given, { origin: context.origin, fallback: "" });
+  if (own !== "") {
+    const { pathname, searchParams } = new URL(own, context.origin);
+    const app = pathname === "/continue" ? await appDestination(context, searchParams.get("returnUrl")) : null;
+    return { returnUrl: own, appName: app?.app.displayName ?? null, dropped: false };
+  }
+  const destination = await appDestination(context, given);
+  if (!destination) return { returnUrl: "", appName: null, dropped: true };
+  const returnUrl = continuePath(given, query.get("state"));
+  return { returnUrl, appName: destination.app.displayName, dropped: false };
 }

@@ -4,7 +4,7 @@ import { refuseApp, requireAppKeys } from "./app-client.ts";
 import { callAppFunction } from "./app-database.ts";
 import { sessionHash, type TokenOfApp } from "./app-sessions.ts";
 import { isAppToken } from "./app-tokens.ts";
-import { hashOf } from "./opaque-token.ts";
+import { hashOf } from "./tokens.ts";
 
 /**
  * Ends an app session, or a token for the gateway, with all that came of the same handoff (RFC 7009: a token that is

@@ -1,8 +1,10 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import type { ActivityEvent } from "../activity/list-events.ts";
 import { methodLabel } from "../activity/method-label.ts";
-import { Dotted } from "../ui/dotted.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { buttonClass } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Dotted } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 
 /** What happened to an account: what, by which method, when and where. */
 export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
@@ -32,4 +34,28 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
 
 function textsOf(details: Record<string, unknown>): string[] {
   return Object.values(details).filter((value) => typeof value === "string");
+}
+
+/** The newest lines of the account's log. */
+export function RecentActivityCard({ events }: { events: readonly ActivityEvent[] }) {
+  return (
+    <Card
+      id="activity"
+      title="Recent activity"
+      lead="Sign-ins and changes to your account. Look for what was not you."
+      action={
+        events.length > 0 ? (
+          <a href="/settings/security/activity" className={buttonClass("secondary")}>
+            See all
+          </a>
+        ) : null
+      }
+    >
+      {events.length > 0 ? (
+        <ActivityList events={events} />
+      ) : (
+        <p className="text-muted">Nothing yet. Your next sign-in will be the first entry.</p>
+      )}
+    </Card>
+  );
 }

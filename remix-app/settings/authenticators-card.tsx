@@ -1,7 +1,7 @@
 import { securityPath } from "../mfa/security-path.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 
 interface ListedAuthenticator {
   id: string;

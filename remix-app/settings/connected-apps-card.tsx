@@ -1,6 +1,10 @@
+import type { ReactNode } from "react";
+import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { connectedAppsPath } from "./connected-apps-path.ts";
+import { RelativeTime } from "../ui/moment.tsx";
+import { rightOfToken, rightsOfSession } from "./app-rights.ts";
+import { connectedAppsPath } from "./paths.ts";
 
 /** The way to the apps. It names none: to ask for them is their own page's. */
 export function ConnectedAppsCard() {
@@ -15,5 +19,59 @@ export function ConnectedAppsCard() {
         </a>
       }
     />
+  );
+}
+
+/** An app, what it may do with the account, since when and until when, and the way to end it. */
+export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
+  const { name, displayName, origins, session, tokens } = app;
+  return (
+    <Card
+      title={displayName}
+      lead={origins.join(", ") || "No website is registered for it."}
+      action={
+        <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
+          Disconnect<span className="sr-only"> {displayName}</span>
+        </a>
+      }
+    >
+      <ul className="divide-y divide-line">
+        {session ? (
+          <HeldLine held={session} ends="at the latest">
+            <p className="font-medium">You are signed in to it</p>
+            <ul className="list-disc pl-5">
+              {rightsOfSession(session).map((right) => (
+                <li key={right}>{right}</li>
+              ))}
+            </ul>
+          </HeldLine>
+        ) : null}
+        {tokens.map((token, index) => (
+          // Two workspaces may have one name, and those that are closed to somebody have none.
+          // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
+          <HeldLine key={index} held={token} ends="unless it is renewed">
+            <p className="font-medium">{rightOfToken(token)}</p>
+          </HeldLine>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; children: ReactNode }) {
+  const { connectedAt, renewedAt, endsAt } = held;
+  return (
+    <li className="py-3 first:pt-0 last:pb-0">
+      {children}
+      <p className="text-muted">
+        Connected <RelativeTime at={connectedAt} />
+        {renewedAt === connectedAt ? null : (
+          <>
+            {" · "}renewed <RelativeTime at={renewedAt} />
+          </>
+        )}
+        {" · "}ends <RelativeTime at={endsAt} /> {ends}
+      </p>
+    </li>
   );
 }

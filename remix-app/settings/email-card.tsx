@@ -3,9 +3,8 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CardNotice } from "../ui/card-notice.tsx";
-import { Notice } from "../ui/notice.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {

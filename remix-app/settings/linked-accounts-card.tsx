@@ -2,11 +2,10 @@ import type { LinkedIdentity } from "../identity/sign-in-methods.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
-import { ProviderIcon } from "../ui/provider-icon.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
-import type { LinkNotice } from "./link-result.ts";
-import type { LinkableProvider } from "./linked-accounts.ts";
+import { ProviderIcon } from "../ui/provider-buttons.tsx";
+import type { LinkableProvider, LinkNotice } from "./linked-accounts.ts";
 
 export interface LinkedAccountsCardProps {
   providers: readonly LinkableProvider[];

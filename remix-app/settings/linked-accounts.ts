@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../identity/sign-in-methods.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
+import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.ts";
 import { configuredProviders, providerLabel } from "../oauth/providers.ts";
-import { type LinkNotice, linkNoticeText } from "./link-result.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 /** A provider with the user's accounts there. */
@@ -35,4 +35,29 @@ export function linkedAccountsOf(
     identities: identities.filter(({ provider }) => provider === name),
   }));
   return { providers, notice: linkNoticeText(notice) };
+}
+
+/** What became of linking an account, for the card that it began in. */
+export interface LinkNotice {
+  tone: "good" | "warn";
+  text: string;
+}
+
+const card = "linked-accounts";
+
+/** The notice of what became of an account at a provider. */
+export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | "unlinked"): SettingsNotice {
+  return { card, done: `${provider}.${outcome}` };
+}
+
+/** What the card says of a notice; null for those of other cards. */
+export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null {
+  if (notice?.card !== card) return null;
+  const [provider = "", outcome = ""] = notice.done.split(".");
+  const label = providerLabel(provider);
+  if (outcome === "linked") return { tone: "good", text: `Your ${label} account is linked. You can sign in with it.` };
+  if (outcome === "unlinked")
+    return { tone: "good", text: `Your ${label} account is unlinked. It no longer signs you in.` };
+  const failure = parseFailure(outcome);
+  return failure && { tone: "warn", text: failureText(failure, provider) };
 }

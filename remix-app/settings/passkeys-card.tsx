@@ -5,9 +5,8 @@ import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
 import type { Passkey } from "../passkeys/passkeys.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CardNotice } from "../ui/card-notice.tsx";
-import { Notice } from "../ui/notice.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {

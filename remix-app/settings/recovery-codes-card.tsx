@@ -1,7 +1,7 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
 
 const fewCodes = 3;
 

@@ -6,8 +6,8 @@ import { securityPath } from "../mfa/security-path.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CardNotice } from "../ui/card-notice.tsx";
-import { RelativeTime } from "../ui/relative-time.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { CardNotice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { linkNotice, linkNoticeText } from "./link-result.ts";
+import { linkNotice, linkNoticeText } from "./linked-accounts.ts";
 import { leaveNotice, takeNotice } from "./settings-notice.ts";
 
 const origin = "https://app.example.com";

@@ -6,9 +6,9 @@ import { costPage, invoicePage, reconciliationPage } from "./costs/provider-impo
 import { invoiceReceipt } from "./invoices/record-invoice.ts";
 import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
 import { aiPolicy, policyChange } from "./policy/ai-policy.ts";
+import { windowQuery } from "./range.ts";
 import { runPage, runQuery, runWithSteps } from "./runs/run-schema.ts";
 import { creditsPage, usagePage, usageQuery } from "./usage/usage.ts";
-import { windowQuery } from "./window-query.ts";
 
 const tag = "AI studio";
 const base = "/api/v1/workspaces/{workspaceId}/ai";

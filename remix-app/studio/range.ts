@@ -1,4 +1,7 @@
 import { z } from "zod";
+import { utcWindow } from "#shared/utc-time.ts";
+import { pageQuery, readPageQuery } from "../http/page-query.ts";
+import { problem } from "../http/problem.ts";
 
 /** Ranges that have a name in the address. */
 const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
@@ -102,4 +105,41 @@ export function searchWith(search: string, changes: Record<string, string>): str
     else params.set(name, value);
   }
   return `?${params}`;
+}
+
+/** How a range and a page of it are asked for. */
+export const windowQuery = utcWindow.extend(pageQuery.shape);
+
+/** Which range is asked for, half-open, and which page of it. */
+export interface WindowQuery {
+  from: string | undefined;
+  to: string | undefined;
+  limit: number;
+  cursor: string | undefined;
+}
+
+/**
+ * Reads `from`, `to`, `limit` and `cursor`.
+ * @throws Response 400 INVALID_REQUEST
+ */
+export function readWindowQuery(request: Request, { requestId }: { requestId: string }): WindowQuery {
+  const { limit, cursor } = readPageQuery(request, { requestId });
+  const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  if (parsed.success) return { from: parsed.data.from, to: parsed.data.to, limit, cursor };
+  const issue = parsed.error.issues[0];
+  throw problem("INVALID_REQUEST", { requestId, detail: `${String(issue?.path[0])}: ${issue?.message}` });
+}
+
+/**
+ * The range that a file is of: nobody would see in it that another stands in for a wrong one.
+ * @throws Response 400 INVALID_REQUEST where what the address has is none
+ */
+export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {
+  if (range?.fault) throw problem("INVALID_REQUEST", { requestId, detail: range.fault });
+  return range;
+}
+
+/** The range that the address of a file names. @throws Response as {@link rangeOfFile} */
+export function readFileRange(request: Request, context: { requestId: string }): Range {
+  return rangeOfFile(readRange(new URL(request.url), { now: new Date() }), context);
 }

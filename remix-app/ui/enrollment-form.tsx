@@ -1,6 +1,6 @@
 import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
-import { Copyable } from "./copyable.tsx";
+import { Copyable } from "./code-block.tsx";
 import { Field } from "./field.tsx";
 import { QrCodeImage } from "./qr-code.tsx";
 

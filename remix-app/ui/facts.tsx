@@ -1,3 +1,5 @@
+import { Fragment, type ReactNode } from "react";
+
 /** Terms and what they are, one under the other. */
 export function Facts({ facts }: { facts: readonly (readonly [term: string, text: string])[] }) {
   return (
@@ -10,4 +12,15 @@ export function Facts({ facts }: { facts: readonly (readonly [term: string, text
       ))}
     </dl>
   );
+}
+
+/** Short facts on one line. Each stands by itself: a name that is written from right to left turns around none beside it. */
+export function Dotted({ facts }: { facts: readonly ReactNode[] }) {
+  return facts.filter(Boolean).map((fact, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: they never move
+    <Fragment key={index}>
+      {index > 0 ? " · " : null}
+      <bdi>{fact}</bdi>
+    </Fragment>
+  ));
 }

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { Change } from "../studio/usage/change.ts";
+import type { Change } from "../studio/usage/overview-metric.ts";
 
 export interface Figure {
   label: string;

@@ -36,3 +36,8 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   const full = above !== unit && rounded * size >= sizeAbove;
   return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
 }
+
+/** A time as people say it, for pages that are not hydrated: it is told from when they are sent. */
+export function RelativeTime({ at }: { at: string }) {
+  return <Moment at={at} now={new Date().toISOString()} />;
+}

@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { activitySentence } from "./activity-words.ts";
+import { activitySentence } from "./audit-log.ts";
 
 const line = { actor: "Ada", actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", subject: "Nightly" };
 /** What triggers put together. */

@@ -4,7 +4,7 @@ import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { type Reader, requireUser, type User } from "../identity/user.ts";
 import { workspaceProblem } from "./failures.ts";
-import { permissionWords } from "./permission-words.ts";
+import { permissionWords } from "./roles.ts";
 
 export const workspacePermissions = [
   "manage_workspace_settings",

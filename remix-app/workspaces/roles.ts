@@ -1,5 +1,5 @@
 import type { Role } from "./members.ts";
-import type { WorkspaceAccess } from "./permission.ts";
+import type { WorkspaceAccess, WorkspacePermission } from "./permission.ts";
 
 type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
 
@@ -24,3 +24,12 @@ export function roleLabel(name: string): string {
 function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
   return !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one)));
 }
+
+/** What each permission is called where people give it, and what it lets its holders do. */
+export const permissionWords: Record<WorkspacePermission, { name: string; explanation: string }> = {
+  manage_workspace_settings: { name: "Manage the workspace", explanation: "Rename it and delete it." },
+  manage_members: { name: "Manage members", explanation: "Invite and remove people, and define what roles allow." },
+  manage_ai_keys: { name: "Manage keys", explanation: "Create, rotate and revoke keys of the AI gateway." },
+  manage_ai_policy: { name: "Manage AI policy", explanation: "Choose models, budgets, limits and what is kept." },
+  use_ai_studio: { name: "Use the AI studio", explanation: "Call the AI gateway, and see runs, usage and costs." },
+};

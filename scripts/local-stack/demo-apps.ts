@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { hashOf } from "../../remix-app/satellites/opaque-token.ts";
+import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 
 /** The satellite that runs beside the platform. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
 import { basicAuthorization } from "../../remix-app/http/basic.ts";
-import { hashOf } from "../../remix-app/satellites/opaque-token.ts";
+import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { insertAccount } from "./people.ts";
 import { readStack } from "./stack.ts";

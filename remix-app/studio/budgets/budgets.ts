@@ -8,7 +8,7 @@ import { pageOf, positionOf } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import type { WorkspacePermission } from "../../workspaces/permission.ts";
-import { amountText } from "../exact-amounts.ts";
+import { amountText } from "../format-amount.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
+import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio } from "../studio-reader.ts";
-import type { WindowQuery } from "../window-query.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";
 import { listedComparison } from "./provider-import-schema.ts";
 

@@ -1,6 +1,6 @@
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Dotted } from "../../ui/dotted.tsx";
+import { Dotted } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ImportGuide } from "./import-guide.tsx";

@@ -1,4 +1,7 @@
+import { Link, useLocation } from "@remix-run/react";
 import { Snippet } from "../../ui/snippet.tsx";
+import { searchWith } from "../range.ts";
+import type { ImportFilter } from "./provider-imports.ts";
 
 /** How a workspace gets its providers' costs in here. */
 export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; workspaceId: string }) {
@@ -26,5 +29,27 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
       <p>OpenAI’s daily costs of a project are imported by a command, as account days:</p>
       <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
     </div>
+  );
+}
+
+/** To what a list of imports is narrowed, and the way back to all of them. */
+export function ImportFilterNotice({ filter, of }: { filter: ImportFilter & { month?: string }; of: string }) {
+  const { search } = useLocation();
+  const { provider, accountId, month } = filter;
+  const parts = [
+    provider ?? [],
+    accountId === undefined ? [] : accountId === null ? "without an account" : `account ${accountId}`,
+    month ? `counted in ${month}` : [],
+  ].flat();
+  if (parts.length === 0) return null;
+  return (
+    <p className="flex flex-wrap gap-x-3 gap-y-1">
+      <span className="min-w-0 break-words">
+        Only {of} of {parts.join(", ")}.
+      </span>
+      <Link className="link" to={searchWith(search, { provider: "", account: "", noAccount: "", month: "" })}>
+        Show all
+      </Link>
+    </p>
   );
 }

@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
+import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio, type StudioReader } from "../studio-reader.ts";
-import type { WindowQuery } from "../window-query.ts";
 import {
   type CostRecord,
   type InvoiceRecord,

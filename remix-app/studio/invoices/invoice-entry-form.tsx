@@ -5,7 +5,7 @@ import { Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { Select } from "../../ui/select.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
-import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-fields.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import { draftedInvoice } from "#shared/provider-records.ts";
-import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-fields.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
 /** An invoice as a member typed it, before it was reviewed. Amounts are exact texts. */
 export type DraftedInvoice = z.output<typeof draftedInvoice>;

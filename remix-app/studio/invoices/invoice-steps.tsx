@@ -5,10 +5,9 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import type { InvoiceEntry } from "./enter-invoice.ts";
 import { InvoiceComparison } from "./invoice-comparison.tsx";
-import type { TypedInvoice } from "./invoice-fields.ts";
-import { invoiceFacts } from "./invoice-words.ts";
+import { invoiceFacts, type TypedInvoice } from "./invoice-words.ts";
+import type { InvoiceEntry } from "./record-invoice.ts";
 
 /** What will be recorded, to the last digit, how it compares, and that it is for good. */
 export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {

@@ -1,9 +1,14 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { enteredInvoice } from "#shared/provider-records.ts";
+import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
+import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { StudioMember } from "../studio-reader.ts";
+import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
+import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
+import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
 
 /** The receipt of an invoice. */
 export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
@@ -30,7 +35,7 @@ type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
  * receipt.
  * @throws Response 503 UNAVAILABLE
  */
-export async function keepInvoice(
+async function keepInvoice(
   { env, requestId }: AppLoadContext,
   { userId, workspaceId, invoice: { appId, ...record } }: Entry,
 ): Promise<z.output<typeof recorded>> {
@@ -71,5 +76,74 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
         ...(answer.message ? { detail: answer.message } : {}),
         ...(answer.param ? { members: { param: answer.param } } : {}),
       });
+  }
+}
+
+/** Where an entry stands after a step of it. */
+export type InvoiceEntry =
+  | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
+  | { at: "review"; typed: TypedInvoice; draft: DraftedInvoice; review: InvoiceReview }
+  | { at: "conflict"; typed: TypedInvoice; draft: DraftedInvoice; kept: InvoiceRecord; differs: readonly string[] }
+  | { at: "receipt"; id: string };
+
+/**
+ * Takes a member's entry of an invoice one step on: `edit` shows the form again, `record` keeps what was reviewed, and
+ * any other step reviews what was typed. What is kept already, review aside, is the same receipt: a double click, a
+ * reload, and a second review of one invoice all end there.
+ * @throws Response 403, 503
+ */
+export async function enterInvoice(
+  context: AppLoadContext,
+  { member, form }: { member: StudioMember; form: FormData },
+): Promise<InvoiceEntry> {
+  const { typed, read } = readInvoiceForm(form);
+  if ("errors" in read) return { at: "form", typed, errors: read.errors };
+  const step = form.get("step");
+  if (step === "edit") return { at: "form", typed, errors: {} };
+  const entry = { member, typed, draft: read.draft };
+  const reviewedAt = utcTime.safeParse(form.get("reviewedAt"));
+  return step === "record" && reviewedAt.success
+    ? record(context, { ...entry, reviewedAt: reviewedAt.data })
+    : review(context, entry);
+}
+
+type Entering = { member: StudioMember; typed: TypedInvoice; draft: DraftedInvoice };
+
+async function review(context: AppLoadContext, { member, typed, draft }: Entering): Promise<InvoiceEntry> {
+  const answer = await reviewInvoice(context, { reader: { kind: "member", ...member }, draft });
+  switch (answer.outcome) {
+    case "app_not_linked":
+      return { at: "form", typed, errors: { appId: "Choose an app that is linked to this workspace" } };
+    case "not_issued_yet":
+      return {
+        at: "form",
+        typed,
+        errors: { issuedOn: "An invoice is reviewed after it was issued: this day is to come" },
+      };
+    case "reviewed": {
+      const { kept, differs } = answer;
+      if (!kept || !differs) return { at: "review", typed, draft, review: answer };
+      return differs.length === 0 ? { at: "receipt", id: kept.id } : { at: "conflict", typed, draft, kept, differs };
+    }
+  }
+}
+
+async function record(context: AppLoadContext, entry: Entering & { reviewedAt: string }): Promise<InvoiceEntry> {
+  const { member, typed, draft, reviewedAt } = entry;
+  const answer = await keepInvoice(context, { ...member, invoice: { ...draft, reviewedAt } });
+  if ("outcome" in answer) return { at: "receipt", id: answer.id };
+  switch (answer.refused) {
+    case "not_allowed":
+      throw problem("FORBIDDEN", { requestId: context.requestId });
+    case "invoice_conflict": {
+      const differs = answer.differs.filter((field) => field !== "reviewedAt");
+      if (differs.length === 0) return { at: "receipt", id: answer.id };
+      const reader = { kind: "member", ...member } as const;
+      const { invoice } = await requireInvoice(context, { reader, invoiceId: answer.id });
+      return { at: "conflict", typed, draft, kept: invoice, differs };
+    }
+    default:
+      // An app that was unlinked meanwhile, or a review of another time than ours: what is wrong shows at the next review.
+      return review(context, entry);
   }
 }

@@ -1,5 +1,5 @@
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { Dotted } from "../../ui/dotted.tsx";
+import { Dotted } from "../../ui/facts.tsx";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { PostForm } from "../../ui/post-form.tsx";

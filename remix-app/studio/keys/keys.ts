@@ -2,12 +2,13 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
+import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
 import type { StudioMember } from "../studio-reader.ts";
-import { type IssuedKey, type KeyPage, keyPage, keySummary, type NewKey } from "./key-schema.ts";
+import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
 const issued = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
@@ -145,3 +146,24 @@ export async function listKeys(
   const { records: keys, nextCursor } = pageOf(answer.keys, { limit, cursorOf: writeCursor });
   return { approval: answer.approval, keys, nextCursor };
 }
+
+/** The columns of the keys' file. */
+export const keyColumns: CsvColumn<KeySummary>[] = [
+  { name: "name", value: ({ name }) => name },
+  { name: "prefix", value: ({ prefix }) => prefix },
+  { name: "environment", value: ({ environment }) => environment },
+  { name: "created_at", value: ({ createdAt }) => createdAt },
+  { name: "created_by", value: ({ createdBy }) => createdBy },
+  { name: "last_used_at", value: ({ lastUsedAt }) => lastUsedAt },
+  { name: "expires_at", value: ({ expiresAt }) => expiresAt },
+  { name: "revoked_at", value: ({ revokedAt }) => revokedAt },
+  { name: "state", value: ({ state }) => state },
+  { name: "app", value: ({ externalApp }) => externalApp?.name ?? null },
+  { name: "requests_per_minute", value: ({ requestsPerMinute }) => requestsPerMinute },
+  { name: "tokens_per_minute", value: ({ tokensPerMinute }) => tokensPerMinute },
+  { name: "models", value: ({ allowedModels }) => allowedModels?.join(" ") },
+  { name: "addresses", value: ({ allowedAddresses }) => allowedAddresses?.join(" ") },
+  { name: "strict", value: ({ strict }) => String(strict) },
+  { name: "budget_usd", value: ({ budget }) => budget?.limitUsd ?? null },
+  { name: "spent_usd", value: ({ budget }) => budget?.spentUsd ?? null },
+];

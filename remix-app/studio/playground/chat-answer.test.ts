@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createChatAnswer, readWholeAnswer } from "./chat-answer.ts";
 import { readEmbedded } from "./embedded-answer.ts";
-import { eventData } from "./event-stream.ts";
 import { failureInStream, failureOf, readFailure } from "./failure.ts";
 import { factsOfHeaders, factsOfRun, parseAnswer } from "./run-facts.ts";
+import { eventData } from "./stream-chat.ts";
 
 async function dataOf(chunks: Uint8Array[]): Promise<string[]> {
   const stream = new ReadableStream<Uint8Array>({

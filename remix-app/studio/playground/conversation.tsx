@@ -1,8 +1,6 @@
 import { type ReactNode, useEffect, useRef } from "react";
-import { AnswerFacts } from "./answer-facts.tsx";
-import type { AssistantMessage, ChatMessage } from "./chat-message.ts";
-import type { Entry } from "./entry.ts";
-import { StructuredAnswer } from "./structured-answer.tsx";
+import { AnswerFacts, StructuredAnswer } from "./answer-facts.tsx";
+import type { AssistantMessage, ChatMessage, Entry } from "./chat-message.ts";
 
 /** Closer to its end than this, the conversation follows what comes. */
 const nearEndPx = 48;

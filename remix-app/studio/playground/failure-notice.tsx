@@ -1,4 +1,6 @@
 import { CircleAlert } from "lucide-react";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import type { FieldErrors } from "./chat-form.ts";
 import type { Failure } from "./failure.ts";
 
 /** Why there is no answer, and what to quote. */
@@ -17,4 +19,10 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
       </div>
     </div>
   );
+}
+
+/** What is wrong with a panel's form; each attempt takes the focus to it anew. */
+export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
+  const fields = Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }));
+  return <ErrorSummary key={attempts} id="playground-error" form={undefined} fields={fields} />;
 }

@@ -1,5 +1,5 @@
 import type { FieldErrors } from "./chat-form.ts";
-import type { Entry } from "./entry.ts";
+import type { Entry } from "./chat-message.ts";
 import type { Failure } from "./failure.ts";
 import type { RunFacts } from "./run-facts.ts";
 

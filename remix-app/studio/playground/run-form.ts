@@ -1,10 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { readAiPolicy } from "../policy/ai-policy.ts";
 import { askAsMember, endpoints, type PlaygroundEndpoint } from "./ask-as-member.ts";
 import { readWholeAnswer } from "./chat-answer.ts";
 import { readChatForm } from "./chat-form.ts";
+import { answerEntry, type Entry } from "./chat-message.ts";
 import { readEmbedded } from "./embedded-answer.ts";
-import { answerEntry, type Entry } from "./entry.ts";
 import { type Failure, failureOf, readFailure } from "./failure.ts";
 import type { FormAnswer } from "./form-answer.ts";
 import { factsOfHeaders } from "./run-facts.ts";
@@ -148,4 +149,13 @@ async function ask<Value>(
 
 function withoutSaid(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => name !== "prompt" && !name.startsWith("result")));
+}
+
+/** For how many days a workspace keeps what is said in its runs; null where it keeps nothing, or nobody can tell. */
+export async function keptDays(
+  context: AppLoadContext,
+  member: { userId: string; workspaceId: string },
+): Promise<number | null> {
+  const policy = await readAiPolicy(context, member).catch(() => null);
+  return policy?.contentCapture ? policy.contentRetentionDays : null;
 }

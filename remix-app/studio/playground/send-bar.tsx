@@ -1,4 +1,7 @@
 import { Button } from "../../ui/button.tsx";
+import { TextArea } from "../../ui/text-area.tsx";
+import type { FieldErrors } from "./chat-form.ts";
+import type { ToolCall } from "./chat-message.ts";
 
 /** Sends, and stops what is under way. The button that was pressed stays, so that the focus does. */
 export function SendBar({ label, busy, stop }: { label: string; busy: boolean; stop: () => void }) {
@@ -23,5 +26,36 @@ export function SendBar({ label, busy, stop }: { label: string; busy: boolean; s
       ) : null}
       <span className="text-muted text-small noscript:hidden">{busy ? "Escape stops" : "Ctrl+Enter"}</span>
     </>
+  );
+}
+
+interface ComposerProps {
+  /** The calls that wait for results. */
+  calls: readonly ToolCall[];
+  typed: Record<string, string>;
+  errors: FieldErrors;
+}
+
+/** What comes next: a message, or the results of the tools that the model has called. */
+export function Composer({ calls, typed, errors }: ComposerProps) {
+  if (calls.length === 0) {
+    return <TextArea id="prompt" name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;
+  }
+  return (
+    <div className="space-y-4">
+      {calls.map(({ id, function: { name } }, index) => (
+        <TextArea
+          key={id}
+          id={`result${index}`}
+          name={`result${index}`}
+          label={`Result of ${name}`}
+          hint="What your program would answer; JSON or words."
+          mono
+          spellCheck={false}
+          defaultValue={typed[`result${index}`]}
+          error={errors[`result${index}`]}
+        />
+      ))}
+    </div>
   );
 }

@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import type { AssistantMessage, ChatBody, ChatMessage } from "./chat-message.ts";
-import { answerEntry, type Entry } from "./entry.ts";
+import { type AssistantMessage, answerEntry, type ChatBody, type ChatMessage, type Entry } from "./chat-message.ts";
 import type { Failure } from "./failure.ts";
 import { findRunFacts, type StreamedChat, streamChat } from "./stream-chat.ts";
 

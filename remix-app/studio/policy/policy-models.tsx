@@ -1,4 +1,4 @@
-import { Dotted } from "../../ui/dotted.tsx";
+import { Dotted } from "../../ui/facts.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
 

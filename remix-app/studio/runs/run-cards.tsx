@@ -2,10 +2,9 @@ import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { formatMs } from "../format-amount.ts";
-import { attemptResult } from "./attempt-words.ts";
-import type { RunDetail } from "./run-detail.ts";
-import { runFacts } from "./run-facts.ts";
+import { attemptResult, runFacts } from "./run-facts.ts";
 import type { RunAttempt } from "./run-schema.ts";
+import type { RunDetail } from "./runs.ts";
 
 /** What a run was, cost and used. */
 export function RunFactsCard({ detail, more = [] }: { detail: RunDetail; more?: readonly [string, string][] }) {

@@ -3,7 +3,7 @@ import { Card } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import type { KeptContentFacts, OpenedContent } from "./run-content.ts";
+import type { KeptContentFacts, OpenedContent } from "./runs.ts";
 import type { Said } from "./said.ts";
 
 /** Beyond either a text is folded. */

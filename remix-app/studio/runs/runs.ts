@@ -1,13 +1,54 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { type Tariff, tierPrices, unitPrice } from "#shared/money.ts";
 import { jsonNumber } from "#shared/raw-json.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../identity/service-client.ts";
-import type { StudioMember } from "../studio-reader.ts";
-import { type RunDetail, runDetail } from "./run-detail.ts";
-import { type RunFilter, type RunSummary, runSummary } from "./run-schema.ts";
+import { type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
+import { type RunFilter, type RunSummary, type RunUnitPrice, runAttempt, runStep, runSummary } from "./run-schema.ts";
+import { type KeptContent, readSaid, type Said } from "./said.ts";
+
+const price = z.object({
+  service_tier: z.string().optional(),
+  min_input_tokens: z.number(),
+  input: z.string(),
+  output: z.string(),
+});
+const route = z.object({
+  position: z.number(),
+  provider: z.string(),
+  model: z.string(),
+  prices: z.array(price),
+  tier_multipliers: z.record(z.string(), z.number()).optional(),
+});
+
+/** The answer of `ai.run_detail`, with the unit prices of the route that answered. */
+export const runDetail = z
+  .object({
+    run: runSummary,
+    steps: z.array(runStep),
+    attempts: z.array(runAttempt).nullable(),
+    answeredBy: route.nullable(),
+  })
+  .transform(({ answeredBy, ...detail }) => ({
+    ...detail,
+    provider: answeredBy && { route: answeredBy.position, name: answeredBy.provider, model: answeredBy.model },
+    unitPrices: answeredBy && unitPricesOf(answeredBy, detail.run.servedTier ?? undefined),
+  }));
+
+/** A run with all that is shown of it; attempts, provider and unitPrices are null where provider cost is hidden. */
+export type RunDetail = z.output<typeof runDetail>;
+
+function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPrice[] {
+  const { prices, multiplier } = tierPrices(tariff, servedTier);
+  return prices.map(({ min_input_tokens, input, output }) => ({
+    minInputTokens: min_input_tokens,
+    inputUsd: unitPrice(input, multiplier),
+    outputUsd: unitPrice(output, multiplier),
+  }));
+}
 
 const listed = z.union([
   z.object({ outcome: z.literal("listed"), runs: z.array(runSummary) }),
@@ -83,4 +124,57 @@ export function runBody(run: RunSummary): object {
     unmeteredCredits: jsonNumber(run.unmeteredCredits),
     costUsd: run.costUsd === null ? null : jsonNumber(run.costUsd),
   };
+}
+
+const none = z.object({ outcome: z.literal("none") });
+const described = z.object({
+  outcome: z.literal("kept"),
+  deletedFrom: z.string(),
+});
+export type KeptContentFacts = z.output<typeof described>;
+const opened = z.object({
+  outcome: z.literal("opened"),
+  deletedFrom: z.string(),
+  prompt: z.string().nullable(),
+  tools: z.string().nullable(),
+  answer: z.string().nullable(),
+});
+
+/** What was said in a run, to be shown. */
+export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
+
+/**
+ * Whether what was said in a run is kept, and until when; not a word of it. For those who may choose that it is kept.
+ * @returns null where nothing is kept, or by now no more
+ * @throws Response 403, 503 as readStudio
+ */
+export async function describeRunContent(
+  context: AppLoadContext,
+  { reader, runId }: { reader: MemberReader; runId: string },
+): Promise<KeptContentFacts | null> {
+  const answer = await readStudio(context, {
+    reader,
+    name: "describe_run_content",
+    args: { run_id: runId },
+    schema: z.union([described, none]),
+  });
+  return answer.outcome === "kept" ? answer : null;
+}
+
+/**
+ * What was said in a run. The reading is written into the workspace's log, which its owners see.
+ * @returns null as {@link describeRunContent}
+ * @throws Response 403, 503 as readStudio
+ */
+export async function openRunContent(
+  context: AppLoadContext,
+  { reader, runId }: { reader: MemberReader; runId: string },
+): Promise<OpenedContent | null> {
+  const answer = await readStudio(context, {
+    reader,
+    name: "read_run_content",
+    args: { run_id: runId },
+    schema: z.union([opened, none]),
+  });
+  return answer.outcome === "opened" ? { deletedFrom: answer.deletedFrom, ...readSaid(answer) } : null;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { changeOf } from "./change.ts";
+import { changeOf } from "./overview-metric.ts";
 
 test.each([
   [110, 100, { direction: "up", text: "10%" }],

@@ -79,3 +79,45 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
   const asked = metricSchema.safeParse(parameters.get("show"));
   return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
 }
+
+/** How a figure stands against that of the previous range. */
+export interface Change {
+  direction: "up" | "down" | "same";
+  /** Without a sign, such as "12%"; "new" where there was nothing before. */
+  text: string;
+}
+
+/**
+ * Compares two figures of adjacent ranges.
+ * @returns null where either is unknown, or both are nothing
+ */
+export function changeOf(now: number | string | null, before: number | string | null): Change | null {
+  if (now === null || before === null) return null;
+  const [to, from] = [Number(now), Number(before)];
+  if (to === from) return to === 0 ? null : { direction: "same", text: "0%" };
+  const direction = to > from ? "up" : "down";
+  if (from === 0) return { direction, text: "new" };
+  const percent = Math.abs(((to - from) / from) * 100);
+  if (percent < 0.1) return { direction, text: "under 0.1%" };
+  if (percent >= 1_000) return { direction, text: "over 999%" };
+  return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
+}
+
+/** What the overview can be by, one at a time. */
+export const overviewDimensions = ["day", "model", "feature", "key", "app"] as const;
+export type OverviewDimension = (typeof overviewDimensions)[number];
+
+export const dimensionLabels: Record<OverviewDimension, string> = {
+  day: "Day",
+  model: "Model",
+  feature: "Feature",
+  key: "Key",
+  app: "App",
+};
+
+const asked = z.enum(overviewDimensions).catch("day");
+
+/** Reads the dimension off an address; days without one. */
+export function readDimension(url: URL): OverviewDimension {
+  return asked.parse(url.searchParams.get("by"));
+}

@@ -4,10 +4,8 @@ import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { Figures } from "../../ui/figures.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { formatCount, formatMs, formatShortCount } from "../format-amount.ts";
-import { changeOf } from "./change.ts";
 import type { Overview } from "./overview.ts";
-import type { OverviewDimension } from "./overview-dimension.ts";
-import { type Metric, metricViews } from "./overview-metric.ts";
+import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
 /** The four figures of the range, against the previous one. */
 export function OverviewFigures({ overview: { totals, previous } }: { overview: Overview }) {

@@ -4,9 +4,8 @@ import { Link } from "../../ui/link.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { formatCount, formatMs } from "../format-amount.ts";
 import { type Range, rangeDays } from "../range.ts";
-import { changeOf } from "./change.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
-import type { OverviewDimension } from "./overview-dimension.ts";
+import { changeOf, type OverviewDimension } from "./overview-metric.ts";
 
 const names: Record<OverviewDimension, string> = {
   day: "Day",

@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
-import { amountText } from "../exact-amounts.ts";
+import { amountText } from "../format-amount.ts";
+import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
-import { type WindowQuery, windowQuery } from "../window-query.ts";
 
 /** What usage can be grouped by. A key is its lineage: rotated keys are one. */
 export const usageDimensions = ["day", "model", "feature", "executionMode", "provider", "key", "app"] as const;

@@ -1,0 +1,114 @@
+import type { PolicyState } from "./accounts.ts";
+
+/** A number with its noun: "1 session", "3 sessions". */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** A price as people read it: without zeros that say nothing, with two decimals at least. */
+export function usd(amount: string | null): string {
+  return amount === null ? "–" : `$${amount.replace(/(\.\d\d\d*?)0+$/, "$1")}`;
+}
+
+/** What an account's policy is called. */
+export const policyWords: Record<PolicyState, string> = {
+  optional: "Optional",
+  required: "Required",
+  recovery_in_progress: "Being reset",
+  malformed: "Unreadable",
+};
+
+const kinds: Record<string, string> = {
+  create: "Override made",
+  revoke: "Override revoked",
+  send: "Recovery mail",
+  consume: "Recovery mail used",
+  reject: "Recovery attempt refused",
+  unban_attempt: "Lifting the ban",
+  user_create_attempt: "Making the account",
+  login_bypass: "Sign-in under an override",
+};
+
+/** What an event of a recovery is called, with what came of it. */
+export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: string }): string {
+  return `${kinds[kind] ?? kind.replaceAll("_", " ")} (${outcome.replaceAll("_", " ")})`;
+}
+
+const attempts: Record<string, string> = {
+  password: "passwords",
+  code: "second-factor codes",
+  mail: "mails",
+  sign_up: "sign-ups",
+  override_password: "passwords under an override",
+};
+
+const consequences: Record<string, string> = {
+  refuse: "then refused",
+  challenge: "then a bot challenge",
+  refuse_new: "then refused without a bot challenge",
+  block: "then blocked",
+};
+
+/** A counter of an email as a sentence: "12 of 20 passwords an hour, then a bot challenge". */
+export function counterSentence(counter: {
+  action: string;
+  used: number;
+  attempts: number;
+  perSeconds: number;
+  whenEmpty: string;
+}): string {
+  const { action, used, perSeconds, whenEmpty } = counter;
+  const what = attempts[action] ?? action.replaceAll("_", " ");
+  const minutes = Math.round(perSeconds / 60);
+  const per =
+    minutes === 60 ? "an hour" : minutes > 60 ? `in ${Math.round(minutes / 60)} hours` : `in ${minutes} minutes`;
+  return `${used} of ${counter.attempts} ${what} ${per}, ${consequences[whenEmpty] ?? whenEmpty}`;
+}
+
+/** The one act of the log that is no admin's: nobody else ends an account, and with it goes who they were. */
+const deletedByOwner = "account.deleted";
+
+/** What is done, in words of the log. */
+const words: Record<string, string> = {
+  "admin.grant": "Made an infrastructure admin",
+  "admin.revoke": "Took the console away",
+  "required_mfa.require": "Required MFA",
+  "required_mfa.make_optional": "Made MFA optional",
+  "required_mfa.begin_reset": "Began to reset the authenticators",
+  "required_mfa.finish_reset": "Finished resetting the authenticators",
+  "recovery.create": "Made a recovery override",
+  "recovery.send": "Sent a recovery mail",
+  "recovery.revoke": "Revoked a recovery override",
+  "ai_keys.approve": "Approved keys",
+  "ai_keys.withdraw": "Withdrew the approval of keys",
+  "app.register": "Registered an app",
+  "app.edit": "Edited an app",
+  "app.enable": "Enabled an app",
+  "app.disable": "Disabled an app",
+  "app.link_workspace": "Linked an app to a workspace",
+  "app.unlink_workspace": "Unlinked an app from a workspace",
+  "app.rotate_secret": "Rotated an app's secret",
+  "model.enable": "Enabled a model",
+  "model.disable": "Disabled a model",
+  "model.add_price": "Added a price",
+  [deletedByOwner]: "Deleted an account",
+};
+
+/** What an action of the audit log is called, also where it is of a version of tomorrow. */
+export function actionLabel(action: string): string {
+  return words[action] ?? action.replaceAll(/[._]/g, " ");
+}
+
+/** Who did something. What came by no request came by the operator's command line; an admin may be gone since. */
+export function actorLabel({
+  actorEmail,
+  action,
+  requestId,
+}: {
+  actorEmail: string | null;
+  action: string;
+  requestId: string | null;
+}): string {
+  if (action === deletedByOwner) return "The owner";
+  return actorEmail ?? (requestId === null ? "The operator" : "A former admin");
+}

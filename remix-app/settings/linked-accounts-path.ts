@@ -1,2 +1,0 @@
-/** Where linked accounts are shown. */
-export const linkedAccountsPath = "/settings/security#linked-accounts";

@@ -3,7 +3,8 @@ export default {
   appDirectory: "remix-app",
   future: {
     v3_fetcherPersist: true,
-    v3_lazyRouteDiscovery: true,
+    // Its endpoint matches whatever paths a visitor names: one request could take seconds.
+    v3_lazyRouteDiscovery: false,
     v3_relativeSplatPath: true,
     v3_routeConfig: true,
     v3_singleFetch: true,

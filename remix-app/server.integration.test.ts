@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { connect } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend, testUser } from "./testing/identity-backend.ts";
-import { startWeb, type WebProcess } from "./testing/web-process.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { type IdentityBackend, startIdentityBackend } from "../scripts/test/identity-backend.ts";
+import { breakMfaPolicy, insertAuthenticators, query, requireMfa } from "../scripts/test/people.ts";
+import type { WebProcess } from "./testing/web-process.ts";
 
 const sessionPath = "/api/v1/auth/session";
 let backend: IdentityBackend;
@@ -10,10 +11,13 @@ let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url, { env: { TRUSTED_PROXY_HOPS: "1" } });
+  web = await backend.startWeb({ env: { TRUSTED_PROXY_HOPS: "1" } });
+});
+beforeEach(async () => {
+  await backend.newPerson();
 });
 afterEach(() => {
-  Object.assign(backend, { jwks: "ok", user: "ok", refresh: "ok", state: "ok", rows: [] });
+  Object.assign(backend, { jwks: "ok", user: "ok", refresh: "ok", state: "ok", rows: "ok" });
 });
 afterAll(async () => {
   await web.stop();
@@ -96,7 +100,7 @@ describe("requests are judged cheapest first", () => {
 describe("a refusal by a route without a page", () => {
   const headers = async (accept: string) => ({
     accept,
-    cookie: await backend.vault.cookieOf(await backend.session()),
+    cookie: await backend.cookieOf(await backend.session()),
     "sec-fetch-site": "same-origin",
   });
 
@@ -134,14 +138,15 @@ describe("a body that is no form", () => {
 
 describe("the session", () => {
   test("is told to whom it belongs, by cookie and by bearer", async () => {
+    const { id, email } = backend.person;
     const expected = {
-      user: { id: testUser.id, email: testUser.email, displayName: "Ada", avatarUrl: null },
+      user: { id, email, displayName: email.split("@")[0], avatarUrl: null },
       aal: "aal1",
       mfa: { required: false, satisfied: true },
-      activeAccountId: testUser.id,
+      activeAccountId: id,
     };
     const credentials: [string, string][] = [
-      ["cookie", await backend.vault.cookieOf(await backend.session())],
+      ["cookie", await backend.cookieOf(await backend.session())],
       ["authorization", `Bearer ${await backend.accessToken()}`],
     ];
     for (const headers of credentials.map((header) => [header])) {
@@ -154,10 +159,10 @@ describe("the session", () => {
   test("of 20 requests at once is refreshed once, and each answer sets the cookie, redirects and errors too", async () => {
     const paths = [sessionPath, "/login", "/workspaces/none", "/auth/confirm?type=none"];
     // What a server compiles at the first visit of each would keep the twenty waiting beyond the policy's limit.
-    const visitor = { cookie: await backend.vault.cookieOf(await backend.session()) };
+    const visitor = { cookie: await backend.cookieOf(await backend.session()) };
     await Promise.all(paths.map((path) => web.fetch(path, { headers: visitor })));
     const before = backend.count("POST /auth/v1/token");
-    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
+    const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         web.fetch(paths[index % paths.length] ?? "/", {
@@ -169,18 +174,19 @@ describe("the session", () => {
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 302, 404, 400]));
     for (const response of responses) expect(authCookies(response)).toHaveLength(1);
     expect(backend.headers.get("/auth/v1/token")).toMatchObject({
-      apikey: "sb_secret_test",
-      authorization: "Bearer sb_publishable_test",
+      apikey: backend.env.SUPABASE_SECRET_KEY,
+      authorization: `Bearer ${backend.env.SUPABASE_PUBLISHABLE_KEY}`,
       "sb-forwarded-for": "203.0.113.7",
     });
   });
 
   test("that is over in the database is signed out, though its token still holds", async () => {
-    for (const state of ["over", "banned"] as const) {
-      backend.state = state;
-      const response = await web.fetch("/workspaces?x=1", {
-        headers: { cookie: await backend.vault.cookieOf(await backend.session()) },
-      });
+    const ban = () =>
+      query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [backend.person.id]);
+    for (const end of [backend.endSessions, ban]) {
+      const cookie = await backend.cookieOf(await backend.session());
+      await end();
+      const response = await web.fetch("/workspaces?x=1", { headers: { cookie } });
       expect(response.headers.get("location")).toBe("/login?returnUrl=%2Fworkspaces%3Fx%3D1");
       expect(authCookies(response).join()).toContain("Max-Age=0");
     }
@@ -189,8 +195,9 @@ describe("the session", () => {
   test.each(["down", "hang", "malformed-policy"] as const)(
     "of which the database says nothing (%s) is a 503 that keeps the cookies",
     async (state) => {
-      backend.state = state;
-      const headers = { cookie: await backend.vault.cookieOf(await backend.session()), accept: "text/html" };
+      if (state === "malformed-policy") await breakMfaPolicy(backend.person);
+      else backend.state = state;
+      const headers = { cookie: await backend.cookieOf(await backend.session()), accept: "text/html" };
       const api = await web.fetch(sessionPath, { headers });
       expect([api.status, await api.json()]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
       const page = await web.fetch("/", { headers });
@@ -201,12 +208,12 @@ describe("the session", () => {
   );
 
   test("that nobody can judge is a 503 within a bounded time, and its cookies stay", async () => {
-    const lonely = await startWeb(backend.url);
+    const lonely = await backend.startWeb();
     try {
       Object.assign(backend, { jwks: "hang", user: "hang", refresh: "hang" });
       const started = Date.now();
       const response = await lonely.fetch(sessionPath, {
-        headers: { cookie: await backend.vault.cookieOf(await backend.session()) },
+        headers: { cookie: await backend.cookieOf(await backend.session()) },
       });
       expect([response.status, await response.json()]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
       expect(authCookies(response)).toEqual([]);
@@ -217,8 +224,8 @@ describe("the session", () => {
   });
 
   test("without the second step that its account needs opens no page, and keeps its rotated cookies", async () => {
-    backend.state = "unsatisfied";
-    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: 30 }));
+    await requireMfa(backend.person);
+    const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
     const page = await web.fetch("/", { headers: { cookie } });
     expect([page.status, page.headers.get("location")]).toEqual([302, "/mfa/enroll"]);
     expect(authCookies(page)).toHaveLength(1);
@@ -226,36 +233,39 @@ describe("the session", () => {
   });
 
   test.each([
-    { state: "ok" as const, fresh: { provenSecondsAgo: 590 }, stale: { provenSecondsAgo: 601 } },
+    { authenticators: [], fresh: { provenSecondsAgo: 590 }, stale: { provenSecondsAgo: 601 } },
     {
-      state: "enrolled" as const,
+      authenticators: ["phone"],
       fresh: { provenSecondsAgo: 9_000, codeSecondsAgo: 590 },
       stale: { provenSecondsAgo: 0, codeSecondsAgo: 601 },
     },
-  ])("proven more than ten minutes ago ($state) goes to the step-up page and changes no password", async (row) => {
-    const { state, fresh, stale } = row;
-    backend.state = state;
-    const visit = async (options: object) =>
-      web.fetch("/reset-password", {
-        headers: { cookie: await backend.vault.cookieOf(await backend.session(options)) },
+  ])(
+    "proven more than ten minutes ago (authenticators $authenticators) goes to the step-up page and changes no password",
+    async (row) => {
+      const { authenticators, fresh, stale } = row;
+      await insertAuthenticators(backend.person, authenticators);
+      const visit = async (options: object) =>
+        web.fetch("/reset-password", {
+          headers: { cookie: await backend.cookieOf(await backend.session(options)) },
+        });
+      expect((await visit(fresh)).status).toBe(200);
+      expect((await visit(stale)).headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password");
+      const post = await web.fetch("/reset-password?first=", {
+        method: "POST",
+        headers: {
+          cookie: await backend.cookieOf(await backend.session(stale)),
+          "sec-fetch-site": "same-origin",
+          referer: `${web.base}/reset-password?first=`,
+        },
+        body: new URLSearchParams({ password: "a new password" }),
       });
-    expect((await visit(fresh)).status).toBe(200);
-    expect((await visit(stale)).headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password");
-    const post = await web.fetch("/reset-password?first=", {
-      method: "POST",
-      headers: {
-        cookie: await backend.vault.cookieOf(await backend.session(stale)),
-        "sec-fetch-site": "same-origin",
-        referer: `${web.base}/reset-password?first=`,
-      },
-      body: new URLSearchParams({ password: "a new password" }),
-    });
-    expect(post.headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password%3Ffirst%3D");
-    expect(backend.count("PUT /auth/v1/user")).toBe(0);
-  });
+      expect(post.headers.get("location")).toBe("/step-up?returnUrl=%2Freset-password%3Ffirst%3D");
+      expect(backend.count("PUT /auth/v1/user")).toBe(0);
+    },
+  );
 
   test("with a bad bearer is none, whatever the cookies say", async () => {
-    const cookie = await backend.vault.cookieOf(await backend.session());
+    const cookie = await backend.cookieOf(await backend.session());
     const expired = await backend.accessToken({ expiresIn: -10 });
     for (const authorization of ["Bearer x", `Bearer ${expired}`, "Basic YTpi"]) {
       const response = await web.fetch(sessionPath, { headers: { cookie, authorization } });
@@ -265,14 +275,14 @@ describe("the session", () => {
   });
 
   test("ends in the database and in every variant of the cookie", async () => {
-    const shared = await startWeb(backend.url, {
+    const shared = await backend.startWeb({
       env: { BASE_URL: "https://app.example.com", PARENT_DOMAIN: "example.com" },
     });
     try {
       const response = await shared.fetch("/logout", {
         method: "POST",
         headers: {
-          cookie: await backend.vault.cookieOf(await backend.session(), { origin: "https://app.example.com" }),
+          cookie: await backend.cookieOf(await backend.session(), { origin: "https://app.example.com" }),
           "sec-fetch-site": "same-origin",
           host: "app.example.com",
         },
@@ -296,7 +306,7 @@ describe("a failure of ours", () => {
   ])("by %s is a page with a request id, and tells nothing else", async (_, rows, status, title) => {
     backend.rows = rows;
     const response = await web.fetch("/", {
-      headers: { cookie: await backend.vault.cookieOf(await backend.session()) },
+      headers: { cookie: await backend.cookieOf(await backend.session()) },
     });
     expect(response.status).toBe(status);
     const html = await response.text();
@@ -348,13 +358,13 @@ describe("the process", () => {
   });
 
   test("answers what is under way when it is told to stop, and ends with 0", async () => {
-    const stopping = await startWeb(backend.url);
+    const stopping = await backend.startWeb();
     backend.state = "hang";
-    const headers = { cookie: await backend.vault.cookieOf(await backend.session()) };
+    const stateCall = "POST /rest/v1/rpc/device_session_state";
+    const before = backend.count(stateCall);
+    const headers = { cookie: await backend.cookieOf(await backend.session()) };
     const underWay = stopping.fetch(sessionPath, { headers });
-    while (backend.count("POST /rest/v1/rpc/session_state") === 0 || !backend.calls.at(-1)?.includes("session_state")) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    await vi.waitUntil(() => backend.count(stateCall) > before, { timeout: 10_000 });
     const idle = connect(Number(new URL(stopping.base).port), "127.0.0.1").on("error", () => undefined);
     const stopped = stopping.stop();
     expect((await underWay).status).toBe(503);

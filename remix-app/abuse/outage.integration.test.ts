@@ -1,19 +1,19 @@
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import type { WebProcess } from "../testing/web-process.ts";
 
 let backend: IdentityBackend;
 let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url, { env: { TRUSTED_PROXY_HOPS: "1" } });
+  web = await backend.startWeb({ env: { TRUSTED_PROXY_HOPS: "1" } });
 });
 beforeEach(() => {
   backend.attempts = "ok";
-  backend.rows = [];
+  backend.rows = "ok";
   backend.calls.length = 0;
 });
 afterAll(async () => {
@@ -21,7 +21,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-const email = "ada@example.test";
+const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const forms: [string, Record<string, string>][] = [
   ["/login", { email, password: "correct horse battery" }],
   ["/signup", { email, password: "correct horse battery" }],

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import type { WebProcess } from "../testing/web-process.ts";
 
 let backend: IdentityBackend;
 let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url);
+  web = await backend.startWeb();
 });
 afterAll(async () => {
   await web.stop();
@@ -16,7 +16,7 @@ afterAll(async () => {
 
 test("a visitor who leaves is logged as gone, not as a failure of ours", async () => {
   backend.state = "hang";
-  const headers = { cookie: await backend.vault.cookieOf(await backend.session()), "x-request-id": "left-1" };
+  const headers = { cookie: await backend.cookieOf(await backend.session()), "x-request-id": "left-1" };
   const leaving = new AbortController();
   const visit = web.fetch("/", { headers, signal: leaving.signal }).catch(() => null);
   await vi.waitUntil(() => backend.count("POST /rest/v1/rpc/device_session_state") === 1, { timeout: 10_000 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import type { WebProcess } from "../testing/web-process.ts";
 
 let backend: IdentityBackend;
 let web: WebProcess;
@@ -9,13 +9,13 @@ let bearer: string;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url);
+  web = await backend.startWeb();
   // What it looks at once as it starts is no request's.
   const probe = "POST /auth/v1/passkeys/authentication/options";
   await vi.waitFor(() => expect(backend.calls).toContain(probe), { timeout: 10_000 });
 });
 beforeEach(async () => {
-  cookie = await backend.vault.cookieOf(await backend.session());
+  cookie = await backend.cookieOf(await backend.session());
   bearer = `Bearer ${await backend.accessToken()}`;
   backend.calls.length = 0;
 });
@@ -24,16 +24,17 @@ afterAll(async () => {
   await backend.close();
 });
 
+const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const forms: [string, Record<string, string>][] = [
-  ["/login", { email: testUser.email, password: "x" }],
-  ["/signup", { email: testUser.email, password: "long enough" }],
-  ["/signup/check-mail", { email: testUser.email }],
-  ["/forgot-password", { email: testUser.email }],
+  ["/login", { email, password: "x" }],
+  ["/signup", { email, password: "long enough" }],
+  ["/signup/check-mail", { email }],
+  ["/forgot-password", { email }],
   ["/reset-password", { password: "long enough" }],
   ["/auth/confirm", { token_hash: "a".repeat(56), type: "signup" }],
   ["/logout", {}],
   ["/theme", { theme: "dark" }],
-  ["/login.data", { email: testUser.email, password: "x" }],
+  ["/login.data", { email, password: "x" }],
 ];
 
 async function post(path: string, fields: Record<string, string>, headers: Record<string, string>) {
@@ -70,7 +71,7 @@ describe("a form of ours", () => {
 describe("a request with a bearer", () => {
   test("is that account's alone: the cookies beside it are neither read, renewed nor taken away", async () => {
     const beside = [
-      await backend.vault.cookieOf(await backend.session({ expiresIn: -10 })),
+      await backend.cookieOf(await backend.session({ expiresIn: -10 })),
       "sb-127-auth-token=garbage",
       cookie,
     ];

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 import { startWeb, type WebProcess } from "../testing/web-process.ts";
 
@@ -12,7 +12,7 @@ let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url, { env: settings });
+  web = await backend.startWeb({ env: settings });
 });
 afterEach(() => {
   backend.refresh = "ok";
@@ -24,17 +24,18 @@ afterAll(async () => {
   await backend.close();
 });
 
+const newEmail = () => `${crypto.randomUUID()}@integration.gatehouse.test`;
 const signIn = (at: WebProcess, fields: Record<string, string> = {}) =>
   at.fetch("/login", {
     method: "POST",
     headers: visitorHeaders(),
-    body: new URLSearchParams({ email: "ada@example.test", password: "correct horse", ...fields }),
+    body: new URLSearchParams({ email: newEmail(), password: "correct horse", ...fields }),
   });
 const asksForIt = async (at: WebProcess) => (await (await at.fetch("/login")).text()).includes("data-bot-challenge");
 
 describe("the bypass of browser tests", () => {
   test("leaves the challenge out where the backend is on this machine", async () => {
-    const bypassed = await startWeb(backend.url, { env: bypass });
+    const bypassed = await backend.startWeb({ env: bypass });
     try {
       expect(await asksForIt(bypassed)).toBe(false);
       expect((await signIn(bypassed)).status).toBe(302);

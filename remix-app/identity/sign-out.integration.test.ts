@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type IdentityBackend, startIdentityBackend, testUser } from "../testing/identity-backend.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import type { WebProcess } from "../testing/web-process.ts";
 
+const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const logoutPath = "/auth/v1/logout";
 const sameOrigin = { "sec-fetch-site": "same-origin" };
 let backend: IdentityBackend;
@@ -9,14 +10,14 @@ let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url);
+  web = await backend.startWeb();
 });
 beforeEach(() => {
   backend.headers.clear();
 });
 afterEach(() => {
   Object.assign(backend, { refresh: "ok", state: "ok", logout: "ok", verify: "ok" });
-  backend.vault.down = false;
+  backend.vault = "ok";
 });
 afterAll(async () => {
   await web.stop();
@@ -31,7 +32,7 @@ const post = (path: string, fields: Record<string, string>, cookie = "") =>
 describe("signing out", () => {
   test("ends the session without the identity backend, which may be down", async () => {
     backend.logout = "down";
-    const response = await post("/logout", {}, await backend.vault.cookieOf(await backend.session()));
+    const response = await post("/logout", {}, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/login");
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
@@ -39,10 +40,10 @@ describe("signing out", () => {
   test.each(["down", "hang"] as const)(
     "says so where neither database nor backend (%s) could end the session",
     async (outage) => {
-      const valid = await backend.vault.cookieOf(await backend.session());
-      const expired = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
+      const valid = await backend.cookieOf(await backend.session());
+      const expired = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
       Object.assign(backend, { logout: outage, refresh: outage });
-      backend.vault.down = true;
+      backend.vault = "down";
       for (const cookie of [valid, expired]) {
         const response = await post("/logout", {}, cookie);
         expect(response.headers.get("location")).toBe("/login?signedOutHereOnly");
@@ -59,9 +60,9 @@ describe("signing out", () => {
   });
 
   test("stays so: a late request's kept refresh brings no cookie back", async () => {
-    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
+    const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     expect(authCookies(await web.fetch("/signup/check-mail", { headers: { cookie } })).join()).toContain("base64-");
-    backend.state = "over";
+    await backend.endSessions();
     for (const path of ["/signup/check-mail", "/no/such/page", "/auth/confirm"]) {
       const late = await web.fetch(path, { headers: { cookie } });
       expect(authCookies(late).join()).not.toContain("base64-");
@@ -72,29 +73,29 @@ describe("signing out", () => {
 describe("a sign-in", () => {
   const link = { token_hash: "a".repeat(56), type: "signup" };
   const ways: [string, Record<string, string>][] = [
-    ["/login", { email: testUser.email, password: "right" }],
+    ["/login", { email, password: "right" }],
     ["/auth/confirm", link],
   ];
 
   test.each(ways)("by %s leaves a session and a device", async (path, fields) => {
-    const response = await post(path, fields, await backend.vault.cookieOf(await backend.session()));
+    const response = await post(path, fields, await backend.cookieOf(await backend.session()));
     expect(response.headers.get("location")).toBe("/");
     expect(authCookies(response).join()).toContain("base64-");
     expect(response.headers.getSetCookie().join()).toContain("gh_device=");
   });
 
   test.each<[string, Record<string, string>, object]>([
-    ["/login", { email: testUser.email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
+    ["/login", { email, password: "wrong" }, { refresh: { status: 400, code: "invalid_credentials" } }],
     ["/auth/confirm", link, { verify: "down" }],
   ])("that fails at %s leaves the session from before", async (path, fields, failure) => {
-    const cookie = await backend.vault.cookieOf(await backend.session());
+    const cookie = await backend.cookieOf(await backend.session());
     Object.assign(backend, failure);
     expect(authCookies(await post(path, fields, cookie))).toEqual([]);
     expect(backend.headers.has(logoutPath)).toBe(false);
   });
 
   test.each(ways)("by %s that could not be kept signs nobody in, and is ended", async (path, fields) => {
-    backend.vault.down = true;
+    backend.vault = "down";
     const response = await post(path, fields);
     expect(response.status).toBe(503);
     expect(authCookies(response).join()).not.toContain("base64-");

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import { breakMfaPolicy, insertAuthenticators, requireMfa } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
-import { type IdentityBackend, startIdentityBackend } from "../testing/identity-backend.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
-import { startWeb, type WebProcess } from "../testing/web-process.ts";
+import type { WebProcess } from "../testing/web-process.ts";
 
 /** Two seconds for the lookup, and too little for a second one. */
 const boundMs = 3_500;
@@ -14,7 +15,7 @@ let web: WebProcess;
 
 beforeAll(async () => {
   backend = await startIdentityBackend();
-  web = await startWeb(backend.url);
+  web = await backend.startWeb();
 });
 afterAll(async () => {
   await web.stop();
@@ -52,10 +53,14 @@ async function answersOf(asked: readonly Asked[], together: number) {
 }
 
 describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a policy lookup that is %s", (fault) => {
+  beforeEach(async () => {
+    if (fault === "malformed-policy") await breakMfaPolicy(await backend.newPerson());
+    else backend.state = fault;
+  });
+
   test("is 503 at every route within two seconds, for cookies and bearers, and no page is half there", async () => {
-    backend.state = fault;
     const session = await backend.session();
-    const cookie = await backend.vault.cookieOf(session);
+    const cookie = await backend.cookieOf(session);
     const pages = { ...visitorHeaders(), cookie, accept: "text/html" };
     const bearer = { ...visitorHeaders(), authorization: `Bearer ${session.access_token}` };
     const asked = judged.flatMap(({ path }) => [
@@ -83,8 +88,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
   }, 120_000);
 
   test("leaves the pages of recovery where they are, and takes nothing from the browser", async () => {
-    backend.state = fault;
-    const cookie = await backend.vault.cookieOf(await backend.session());
+    const cookie = await backend.cookieOf(await backend.session());
     const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
     for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${"a".repeat(56)}&type=recovery`]) {
       const { status, text, headers: answered } = await answerOf(path, { headers });
@@ -95,7 +99,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
 });
 
 test("the chooser sends nobody to a sign-in whose browser holds accounts that cannot be looked up", async () => {
-  const cookie = await backend.vault.cookieOf(await backend.session());
+  const cookie = await backend.cookieOf(await backend.session());
   backend.state = "down";
   const { status, headers } = await answerOf("/accounts", {
     headers: { ...visitorHeaders(), cookie, accept: "text/html" },
@@ -104,13 +108,16 @@ test("the chooser sends nobody to a sign-in whose browser holds accounts that ca
 });
 
 describe("where MFA is required", () => {
+  beforeEach(async () => {
+    await requireMfa(await backend.newPerson());
+  });
+
   test("a rotated cookie is kept beside the refusal, and a page leads into the challenge with it", async () => {
-    backend.state = "unsatisfied";
     for (const [path, status] of [
       ["/api/v1/users/me/sessions", 403],
       ["/workspaces", 302],
     ] as const) {
-      const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: 30 }));
+      const cookie = await backend.cookieOf(await backend.session({ expiresIn: 30 }));
       const { headers, ...answer } = await answerOf(path, { headers: { ...visitorHeaders(), cookie } });
       expect(answer.status).toBe(status);
       expect(headers.getSetCookie()).toEqual([
@@ -120,13 +127,12 @@ describe("where MFA is required", () => {
   });
 
   test("no credential of a request borrows another's strength", async () => {
-    const strong = await backend.vault.cookieOf(await backend.session());
-    backend.state = "unsatisfied";
+    await insertAuthenticators(backend.person, ["phone"]);
+    const strong = await backend.cookieOf(await backend.session({ codeSecondsAgo: 1 }));
     const weak = await backend.accessToken();
     const headers = { ...visitorHeaders(), cookie: strong, authorization: `Bearer ${weak}` };
     const both = await answerOf("/api/v1/users/me/sessions", { headers });
     expect([both.status, JSON.parse(both.text).code]).toEqual([403, "MFA_REQUIRED"]);
-    backend.state = "ok";
     const bad = {
       ...visitorHeaders(),
       cookie: strong,

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { testSecret } from "./vault-backend.ts";
 
 const startTimeoutMs = 20_000;
 
@@ -28,7 +27,7 @@ export function startWeb(
     env: {
       SUPABASE_URL: supabaseUrl,
       SUPABASE_PUBLISHABLE_KEY: "sb_publishable_test",
-      SUPABASE_SECRET_KEY: testSecret,
+      SUPABASE_SECRET_KEY: "sb_secret_test",
       AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
       ...env,
     },

@@ -1,7 +1,7 @@
 import { createAdaptorServer } from "@hono/node-server";
-import { startIdentityBackend } from "../../remix-app/testing/identity-backend.ts";
 import { freePort, startWeb, type WebProcess } from "../../remix-app/testing/web-process.ts";
 import { createTurnstile } from "../local-stack/services/turnstile/app.ts";
+import { startIdentityBackend } from "../test/identity-backend.ts";
 import { vaultSettings } from "../test/keep-session.ts";
 import { readStack } from "../test/stack.ts";
 
@@ -48,8 +48,8 @@ export function openOutposts() {
       const backend = await startIdentityBackend();
       started.push(() => backend.close());
       backend.rows = [{ id: 7 }];
-      const cookie = await backend.vault.cookieOf(await backend.session());
-      return { base: await baseOf(startWeb(backend.url)), cookie };
+      const cookie = await backend.cookieOf(await backend.session());
+      return { base: await baseOf(backend.startWeb()), cookie };
     }),
     close: () => Promise.all(started.map((stop) => stop())),
   };

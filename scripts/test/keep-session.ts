@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { createClient } from "@supabase/supabase-js";
-import { decodeJwt, importJWK, SignJWT } from "jose";
+import { decodeJwt, importJWK, type JWTPayload, SignJWT } from "jose";
 import { z } from "zod";
 import { claimsOfIssued } from "#shared/claims.ts";
 import { newDevice, secretHash, writeDeviceCookie } from "../../remix-app/accounts/device-cookie.ts";
@@ -26,15 +26,19 @@ function readSecrets() {
   return secretsSchema.parse(JSON.parse(readFileSync(file, "utf8")));
 }
 
-/** The session with its access token expired, as it is an hour later. */
-export async function expired(session: StoredSession): Promise<StoredSession> {
+/** Signs an access token with these claims as the stack's identity backend does. */
+export async function signAsStack(claims: JWTPayload): Promise<string> {
   const { key_ops: _, use: __, ...signingKey } = readSecrets().signingKey;
-  const claims = decodeJwt(session.access_token);
-  const nowSeconds = Math.floor(Date.now() / 1000);
-  const access_token = await new SignJWT({ ...claims, iat: nowSeconds - 3_610, exp: nowSeconds - 10 })
+  return new SignJWT(claims)
     .setProtectedHeader({ alg: "ES256", kid: signingKey.kid, typ: "JWT" })
     .sign(await importJWK({ ...signingKey, kty: "EC" }, "ES256"));
-  return { ...session, access_token, expires_at: nowSeconds - 10 };
+}
+
+/** The session with its access token expired, as it is an hour later. */
+export async function expired(session: StoredSession): Promise<StoredSession> {
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  const claims = { ...decodeJwt(session.access_token), iat: nowSeconds - 3_610, exp: nowSeconds - 10 };
+  return { ...session, access_token: await signAsStack(claims), expires_at: nowSeconds - 10 };
 }
 
 /** By which a server of a test's own opens what the stack's keeps. */
@@ -58,7 +62,7 @@ export function openTestVault(): Promise<Vault> {
 }
 
 /** The Cookie header of a browser that signed in with this session; its sign-in was no page's. */
-export async function keepSession(session: StoredSession): Promise<string> {
+export async function keepSession(session: StoredSession, { origin = base } = {}): Promise<string> {
   const vault = await openTestVault();
   const device = newDevice();
   const { sub: userId, session_id: sessionId } = claimsOfIssued(session.access_token);
@@ -70,8 +74,8 @@ export async function keepSession(session: StoredSession): Promise<string> {
     schema: z.object({ status: z.literal("kept") }),
   });
   const jar = createCookieJar(null);
-  writeSessionCookie(jar, sessionCookieScope({ supabaseUrl: supabase.url, origin: base }), session);
-  writeDeviceCookie(jar, { origin: base, cookie: vault.keys.cookie, device });
+  writeSessionCookie(jar, sessionCookieScope({ supabaseUrl: supabase.url, origin }), session);
+  writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device });
   return jar
     .getAll()
     .map(({ name, value }) => `${name}=${value}`)

@@ -164,8 +164,17 @@ export async function signedInLongAgo(
 }
 
 /** Requires a second factor of an account, as the policy's own writer does. */
-export async function requireMfa({ id }: Pick<Person, "id">): Promise<void> {
+export async function requireMfa(person: Pick<Person, "id">): Promise<void> {
   const policy = { version: 1, required: true, boundary: 1, primaryBoundary: null, recovery: "none", generation: 1 };
+  await writeMfaPolicy(person, policy);
+}
+
+/** Leaves an account with a policy that is not one. */
+export async function breakMfaPolicy(person: Pick<Person, "id">): Promise<void> {
+  await writeMfaPolicy(person, "not a policy");
+}
+
+async function writeMfaPolicy({ id }: Pick<Person, "id">, policy: unknown): Promise<void> {
   await query(
     `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
      update auth.users

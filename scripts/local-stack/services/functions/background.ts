@@ -1,5 +1,3 @@
-import { createBag } from "../../../../supabase/functions/_shared/bag.ts";
-
 export type BackgroundTasks = {
   /** Keeps the process alive for work that goes on after the answer. */
   waitUntil: (work: Promise<unknown>) => void;
@@ -9,13 +7,13 @@ export type BackgroundTasks = {
 
 /** The work that functions have handed to `EdgeRuntime.waitUntil`. A failure is reported, and harms nothing else. */
 export function createBackgroundTasks(report: (error: unknown) => void): BackgroundTasks {
-  const running = createBag<Promise<unknown>>();
+  const running = new Set<Promise<unknown>>();
   return {
     waitUntil(work) {
       const task = Promise.resolve(work)
         .catch(report)
-        .finally(() => running.remove(entry));
-      const entry = running.add(task);
+        .finally(() => running.delete(task));
+      running.add(task);
     },
     async drain(limitMs) {
       let timer: ReturnType<typeof setTimeout> | undefined;
@@ -26,7 +24,7 @@ export function createBackgroundTasks(report: (error: unknown) => void): Backgro
           resolve();
         }, limitMs);
       });
-      while (running.size > 0 && !expired) await Promise.race([Promise.all(running.items()), limit]);
+      while (running.size > 0 && !expired) await Promise.race([Promise.all(running), limit]);
       clearTimeout(timer);
       return running.size;
     },

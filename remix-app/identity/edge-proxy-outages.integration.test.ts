@@ -1,22 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createClaimsVerifier } from "#shared/claims.ts";
+import { type IdentityBackend, startIdentityBackend, type TokenOptions } from "../../scripts/test/identity-backend.ts";
 import { openVault } from "../accounts/vault.ts";
 import { type Env, parseEnv } from "../env.server.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
-import {
-  type IdentityBackend,
-  startIdentityBackend,
-  type TokenOptions,
-  testUser,
-} from "../testing/identity-backend.ts";
-import { testSecret } from "../testing/vault-backend.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
 import type { StoredSession } from "./session-cookie.ts";
 import { fetchDeviceSessionState } from "./session-state.ts";
 
-const origin = "http://localhost";
 const refreshCall = "POST /auth/v1/token";
 
 let backend: IdentityBackend;
@@ -29,14 +22,8 @@ beforeEach(async () => {
   clockOffsetMs = 0;
   const now = () => Date.now() + clockOffsetMs;
   const supabaseUrl = backend.url;
-  const publishableKey = "sb_publishable_test";
-  env = parseEnv({
-    NODE_ENV: "test",
-    BASE_URL: origin,
-    SUPABASE_URL: supabaseUrl,
-    SUPABASE_PUBLISHABLE_KEY: publishableKey,
-    SUPABASE_SECRET_KEY: testSecret,
-  });
+  env = parseEnv(backend.env);
+  const { SUPABASE_PUBLISHABLE_KEY: publishableKey } = backend.env;
   const vault = await openVault(env);
   const refreshSession = createSessionRefresher({ supabaseUrl, now });
   const proxy = createEdgeProxy({
@@ -51,10 +38,10 @@ beforeEach(async () => {
 afterEach(() => backend.close());
 
 /** A request's jar as a browser with this session would send it. */
-const jarWith = async (session: StoredSession) => createCookieJar(await backend.vault.cookieOf(session));
+const jarWith = async (session: StoredSession) => createCookieJar(await backend.cookieOf(session));
 
 function open(jar: CookieJar, authorization: string | null) {
-  return openRequestSession({ env, services, jar, origin, authorization, clientAddress: "203.0.113.7" });
+  return openRequestSession({ env, services, jar, origin: env.BASE_URL, authorization, clientAddress: "203.0.113.7" });
 }
 
 async function withJar(jar: CookieJar) {
@@ -73,42 +60,34 @@ describe("a live session", () => {
     await withCookie(await backend.session());
     backend.calls.length = 0;
     const { auth, setCookies } = await withCookie(await backend.session());
-    expect(auth).toMatchObject({ status: "authenticated", via: "cookie", claims: { sub: testUser.id } });
+    expect(auth).toMatchObject({ status: "authenticated", via: "cookie", claims: { sub: backend.person.id } });
     expect(setCookies).toEqual([]);
     expect(backend.calls).toEqual(["POST /rest/v1/rpc/device_session_state"]);
   });
 
   test("is refreshed from 90 s before its end, not 91 s", async () => {
     expect((await withCookie(await backend.session({ expiresIn: 92 }))).setCookies).toEqual([]);
-    const { auth, kept } = await withCookie(await backend.session({ expiresIn: 90 }));
+    const { auth, kept, jar } = await withCookie(await backend.session({ expiresIn: 90 }));
     expect(auth.status).toBe("authenticated");
-    expect(kept?.refresh_token).toBe("refresh-1");
+    expect(kept?.refresh_token).toMatch(/^refresh-1 /);
     expect(backend.count(refreshCall)).toBe(1);
     expect(backend.headers.get("/auth/v1/token")).toMatchObject({
-      apikey: testSecret,
+      apikey: backend.env.SUPABASE_SECRET_KEY,
       "sb-forwarded-for": "203.0.113.7",
     });
+    const cookie = Buffer.from((jar.get("sb-127-auth-token") ?? "").replace("base64-", ""), "base64url").toString();
+    expect(JSON.parse(cookie)).toEqual(kept);
   });
 });
 
 describe("an expired session", () => {
-  test("of 20 requests at once is refreshed exactly once, and each answer sets the new cookie", async () => {
-    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
-    const results = await Promise.all(Array.from({ length: 20 }, () => withJar(createCookieJar(cookie))));
-    expect(backend.count(refreshCall)).toBe(1);
-    for (const { auth, kept, setCookies } of results) {
-      expect(auth.status).toBe("authenticated");
-      expect(kept?.refresh_token).toBe("refresh-1");
-      expect(setCookies.join()).not.toContain("not for browsers");
-    }
-  });
-
   test("that comes late gets what the vault has, without another refresh", async () => {
-    const cookie = await backend.vault.cookieOf(await backend.session({ expiresIn: -10 }));
+    const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
     await withJar(createCookieJar(cookie));
     clockOffsetMs = 31_000;
     const { auth, kept } = await withJar(createCookieJar(cookie));
-    expect([auth.status, kept?.refresh_token, backend.count(refreshCall)]).toEqual(["authenticated", "refresh-1", 1]);
+    expect([auth.status, backend.count(refreshCall)]).toEqual(["authenticated", 1]);
+    expect(kept?.refresh_token).toMatch(/^refresh-1 /);
   });
 
   test.each(["refresh_token_not_found", "refresh_token_already_used", "session_expired", "user_banned"])(
@@ -149,9 +128,9 @@ describe("without the backend's keys", () => {
   test.each(["down", "hang", "empty"] as const)("(%s) the user is fetched instead", async (jwks) => {
     backend.jwks = jwks;
     const { auth } = await withCookie(await backend.session());
-    expect(auth).toMatchObject({ status: "authenticated", claims: { sub: testUser.id } });
+    expect(auth).toMatchObject({ status: "authenticated", claims: { sub: backend.person.id } });
     expect(backend.count("GET /auth/v1/user")).toBe(1);
-    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: testSecret });
+    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: backend.env.SUPABASE_SECRET_KEY });
   });
 
   test("and without an answer about the user, nothing is concluded within a bounded time", async () => {
@@ -229,5 +208,5 @@ test("a cookie that is not whole is none, and is taken away", async () => {
 test("a session whose key is gone lives on by its refresh token", async () => {
   const { auth, kept } = await withCookie(await backend.session({ kid: "retired" }));
   expect(auth.status).toBe("authenticated");
-  expect(kept?.refresh_token).toBe("refresh-1");
+  expect(kept?.refresh_token).toMatch(/^refresh-1 /);
 });

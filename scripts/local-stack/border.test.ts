@@ -1,0 +1,82 @@
+import { globSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, test } from "vitest";
+
+const folder = "scripts/local-stack/";
+const services = /^scripts\/local-stack\/(services|runner)\//;
+/** What services and the runner may use besides each other. */
+const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/functions\/_shared\/[\w-]+)\.ts$/;
+
+/** Modules that scripts outside the folder may import, below it. */
+const openToScripts = [
+  "contents/differences.ts",
+  "contents/read-contents.ts",
+  "contents/releases.ts",
+  "database.ts",
+  "description.ts",
+  "errors.ts",
+  "migrations.ts",
+  "ports.ts",
+  "secrets.ts",
+  "services/functions/deno-arguments.ts",
+  "services/gateway/user-tokens.ts",
+  "services/identity/db.ts",
+  "services/identity/schema.ts",
+  "services/postgres/cluster.ts",
+  "services/postgres/placement.ts",
+  "services/turnstile/app.ts",
+  "statements.ts",
+];
+/** Modules that tests outside the folder may import as well. */
+const openToTests = [
+  "addresses.ts",
+  "contract/support/authenticator.ts",
+  "contract/support/certificate.ts",
+  "environment.ts",
+  "hosted.ts",
+  "identity-environment.ts",
+  "options.ts",
+  "services/data-api/data-api.ts",
+  "services/oidc/stand-ins.ts",
+  "services/provider/behaviours.ts",
+  "services/provider/fixtures.ts",
+];
+
+const isTest = (file: string) =>
+  /\.(test|spec)\.tsx?$|^(e2e|supabase\/tests|scripts\/test|remix-app\/testing)\//.test(file);
+const isInside = (file: string) => file.startsWith(folder);
+
+const imports = globSync("{e2e,remix-app,scripts,supabase}/**/*.{ts,tsx}").flatMap((file) =>
+  [...readFileSync(file, "utf8").matchAll(/(?:from|import) ?\(?"((?:\.|#shared)[^"]+)"/g)].map(([, name = ""]) => ({
+    from: file,
+    to: path.join(
+      ...(name.startsWith("#shared") ? ["supabase/functions/_shared", name.slice(8)] : [path.dirname(file), name]),
+    ),
+  })),
+);
+const crossing = imports.filter(({ from, to }) => isInside(to) && !isInside(from));
+const show = (found: typeof imports) => found.map(({ from, to }) => `${from} imports ${to}`);
+
+describe("the border of the local stack", () => {
+  test("services and the runner use each other, errors, ports, the database and #shared alone", () => {
+    const wrong = imports.filter(
+      ({ from, to }) => services.test(from) && !isTest(from) && !services.test(to) && !foundation.test(to),
+    );
+    expect(show(wrong)).toEqual([]);
+  });
+
+  test("is crossed by scripts and tests alone, to the modules that are open to them", () => {
+    const wrong = crossing.filter(({ from, to }) => {
+      const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
+      return !open.includes(to.slice(folder.length));
+    });
+    expect(show(wrong)).toEqual([]);
+  });
+
+  test("has no door that nobody uses", () => {
+    const used = new Set(crossing.filter(({ from }) => !isTest(from)).map(({ to }) => to.slice(folder.length)));
+    const usedByTests = new Set(crossing.map(({ to }) => to.slice(folder.length)));
+    expect(openToScripts.filter((name) => !used.has(name))).toEqual([]);
+    expect(openToTests.filter((name) => !usedByTests.has(name))).toEqual([]);
+  });
+});

@@ -10,7 +10,7 @@ import { readLimitedBody } from "./http/body-limit.ts";
 import { createCookieJar } from "./http/cookies.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteTable, manifestPath, type RouteVerdict } from "./http/route-table.ts";
+import { createRouteTable, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
@@ -190,7 +190,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
-    state.personal = pathname !== manifestPath && !forApps;
+    state.personal = !forApps;
     const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
     return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
   });

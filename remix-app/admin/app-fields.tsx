@@ -3,8 +3,8 @@ import { Card } from "../ui/card.tsx";
 import { CheckBox } from "../ui/check-box.tsx";
 import { Copyable } from "../ui/code-block.tsx";
 import { Field } from "../ui/field.tsx";
-import { appScopes } from "./apps.ts";
-import type { FailedChange } from "./console-change.ts";
+import { appScopes } from "./app-steps.ts";
+import type { FailedChange } from "./change-answer.ts";
 
 /** The fields of an app that its form and its edit have in common. */
 export function AppFields({

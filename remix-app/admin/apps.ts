@@ -3,6 +3,7 @@ import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { problem } from "../http/problem.ts";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { appScopes } from "./app-steps.ts";
 import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, readConsole } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -133,59 +134,3 @@ const refusals = {
   no_workspace: { status: 400, message: "There is no such workspace, or the app is not an external one." },
   local: { status: 400, message: "Origins of this machine are registered in development only." },
 } as const;
-
-/** What each change of an app is called, and what it will do. */
-export const appSteps: Record<AppStep, { title: string; effects: (app: RegisteredApp) => string[] }> = {
-  edit: {
-    title: "Edit the app",
-    effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} signs people in at these origins alone.`,
-      "A scope that you take away ends at once, for credentials that exist too.",
-    ],
-  },
-  enable: {
-    title: "Enable the app",
-    effects: ({ displayName, origins }) => [
-      `From the moment you confirm, ${displayName} can sign people in again, at ${origins.join(", ")}.`,
-      "What it held before it was disabled stays ended.",
-    ],
-  },
-  disable: {
-    title: "Disable the app",
-    effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} can do nothing: its sessions and tokens end, for all of its users.`,
-      "Its registration, secrets and keys stay, and you can enable it again.",
-    ],
-  },
-  rotate: {
-    title: "Rotate the secret",
-    effects: ({ displayName, secrets }) => [
-      `${displayName} gets a new secret, which is shown once, on the next page.`,
-      `${secrets.length === 1 ? "The secret" : `The ${secrets.length} secrets`} of now ${secrets.length === 1 ? "ends" : "end"} as you choose below.`,
-    ],
-  },
-  link: {
-    title: "Link a workspace",
-    effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} can act in the workspace at the gateway, for members of it.`,
-      "What it uses there is recorded, and costs the workspace no credits.",
-    ],
-  },
-  unlink: {
-    title: "Unlink a workspace",
-    effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} is refused in the workspace, with tokens and keys that exist too.`,
-    ],
-  },
-};
-
-/** What an app may be allowed, each with its field in forms; the database has the same list. */
-export const appScopes = [
-  { field: "scopeProfile", scope: "profile", label: "Profile: who its users are" },
-  { field: "scopeWorkspacesRead", scope: "workspaces:read", label: "Read workspaces" },
-  { field: "scopeWorkspacesWrite", scope: "workspaces:write", label: "Rename workspaces" },
-  { field: "scopeStudioRead", scope: "studio:read", label: "Read provider costs and invoices" },
-  { field: "scopeWorkspaceSession", scope: "workspace:session", label: "Act in linked workspaces (external)" },
-  { field: "scopeAiUse", scope: "ai:use", label: "Use models (external)" },
-  { field: "scopeTtsUse", scope: "tts:use", label: "Use speech (external)" },
-] as const;

@@ -3,7 +3,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
-import type { FailedChange } from "./console-change.ts";
+import type { FailedChange } from "./change-answer.ts";
 
 /**
  * The form of every change that the console makes: what will happen, to whom and since when, then the reason, and what

@@ -3,12 +3,12 @@ import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";
 import { problem } from "../http/problem.ts";
-import { takeForm } from "../identity/kept-form.ts";
 import { createServiceClient } from "../identity/service-client.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
 export type ConsoleChange = { outcome: "changed" } | ConsoleRefusal;
+
 export type ConsoleRefusal = {
   outcome: "refused";
   status: 400 | 403 | 404 | 409 | 503;
@@ -43,6 +43,7 @@ export const notConfirmed: ConsoleRefusal = {
   message: "What you typed is not this account's email, so nothing was changed.",
   field: "confirmation",
 };
+
 export const unavailable: ConsoleRefusal = {
   outcome: "refused",
   status: 503,
@@ -57,38 +58,6 @@ export async function callConsole(
   const { data, error } = await createServiceClient(env).schema("private").rpc(name, args);
   if (error) console.error(`error request=${requestId} the console's ${name} failed: ${error.code}`);
   return { data, error };
-}
-
-/** A change that was not made: what to say above the form and at its fields, and what was typed, to go on from. */
-export interface FailedChange {
-  message: string | null;
-  fields: Record<string, string[] | undefined>;
-  typed: Record<string, string>;
-}
-
-/** What is wrong with a form, field by field. */
-export function unreadable(error: z.ZodError, form: FormData): FailedChange {
-  const { fieldErrors, formErrors } = z.flattenError(error);
-  return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
-}
-
-/** What refused a form that was readable: at the field that it is about, or above the form. */
-export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
-  const typed = textsOf(form);
-  return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
-}
-
-/** What an admin sent when their proof was too old, to go on from. What confirms it is typed anew, below what will happen. */
-export function keptChange(
-  context: AppLoadContext,
-  { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },
-): FailedChange | undefined {
-  const { confirmation, ...typed } = takeForm(context, { request, userId: admin.id });
-  return confirmation === undefined ? undefined : { message: null, fields: {}, typed };
-}
-
-function textsOf(form: FormData): Record<string, string> {
-  return Object.fromEntries([...form].filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
 
 type Refusals = Record<string, Omit<ConsoleRefusal, "outcome">>;

@@ -2,7 +2,7 @@ import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { AccountPolicy } from "./mfa-policy.ts";
-import { openSteps, policySteps } from "./policy-steps.ts";
+import { openSteps, policySteps } from "./policy-step.ts";
 
 const leads = {
   optional: "MFA is this account's own choice.",

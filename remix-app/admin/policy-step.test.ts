@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openSteps } from "./policy-steps.ts";
+import { openSteps } from "./policy-step.ts";
 
 const free = { policy: null, reset: null };
 

@@ -1,5 +1,5 @@
 import { Field } from "../ui/field.tsx";
-import type { FailedChange } from "./console-change.ts";
+import type { FailedChange } from "./change-answer.ts";
 import type { ModelPrice } from "./models.ts";
 
 const amounts = [

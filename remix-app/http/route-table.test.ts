@@ -49,8 +49,6 @@ describe("the route table", () => {
     ["GET", "/login.data"],
     ["POST", "/logout"],
     ["DELETE", "/api/v1/items/7"],
-    ["GET", "/__manifest"],
-    ["HEAD", "/__manifest"],
   ])("finds %s %s", (method, pathname) => {
     expect(judge({ method, pathname })).toMatchObject({ status: "found", authorization: "bearer", pathname });
   });
@@ -83,14 +81,12 @@ describe("the route table", () => {
     ["GET", "/logout", ["POST"]],
     ["DELETE", "/login", ["GET", "HEAD", "POST"]],
     ["POST", "/", ["GET", "HEAD"]],
-    ["POST", "/__manifest", ["GET", "HEAD"]],
-    ["OPTIONS", "/__manifest", ["GET", "HEAD"]],
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
   ])("names what is allowed instead of %s %s", (method, pathname, allow) => {
     expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
-  test.each(["/login", "/logout", "/api/v1/items/7", "/api/v1/exchange", "/satellite", "/__manifest", "/_root.data"])(
+  test.each(["/login", "/logout", "/api/v1/items/7", "/api/v1/exchange", "/satellite", "/_root.data"])(
     "finds no %s on a satellite",
     (pathname) => {
       expect(satelliteJudge({ method: "GET", pathname })).toEqual({ status: "not-found" });

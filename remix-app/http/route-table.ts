@@ -33,8 +33,6 @@ type Routes = ServerBuild["routes"];
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
 
-/** Where Remix's client asks which modules a path needs: the same answer for everyone. */
-export const manifestPath = "/__manifest";
 const notFoundPath = "*";
 /** The build's `/` is the platform's. A satellite's start page is this route, shown at `/`. */
 const satelliteStartPath = "/satellite";
@@ -48,7 +46,6 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: 
     if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
     const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
-    if (path === manifestPath && side === "platform") return judged({ method, pathname, allow: ["GET", "HEAD"] });
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;

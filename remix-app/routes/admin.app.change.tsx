@@ -1,9 +1,11 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { AppFields, AppSecret } from "../admin/app-fields.tsx";
-import { type AppStep, appChangeSchema, appSteps, changeApp, requireApp, scopesOf } from "../admin/apps.ts";
+import { appSteps } from "../admin/app-steps.ts";
+import { type AppStep, appChangeSchema, changeApp, requireApp, scopesOf } from "../admin/apps.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { confirms, keptChange, refused, unreadable } from "../admin/console-change.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
+import { confirms } from "../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";

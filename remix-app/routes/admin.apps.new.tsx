@@ -3,7 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { AppFields, AppSecret } from "../admin/app-fields.tsx";
 import { addApp, newAppSchema, scopesOf } from "../admin/apps.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { keptChange, refused, unreadable } from "../admin/console-change.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import type { RouteHandle } from "../http/route-table.ts";

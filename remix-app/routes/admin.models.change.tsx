@@ -1,7 +1,8 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { confirms, keptChange, refused, unreadable } from "../admin/console-change.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
+import { confirms } from "../admin/console-change.ts";
 import { addPrice, priceChangeSchema, requireModel, setModelEnabled, switchSchema } from "../admin/models.ts";
 import { PriceFields } from "../admin/price-fields.tsx";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";

@@ -1,7 +1,7 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { keptChange, refused, unreadable } from "../admin/console-change.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
 import {
   createOverride,
   defaultLifetimeDays,

@@ -1,16 +1,9 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { keptChange, refused, unreadable } from "../admin/console-change.ts";
-import {
-  effectsOf,
-  openSteps,
-  type PolicyStep,
-  policyChangeSchema,
-  policySteps,
-  requireSubject,
-  takePolicyStep,
-} from "../admin/policy-steps.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
+import { openSteps, type PolicyStep, policySteps } from "../admin/policy-step.ts";
+import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";

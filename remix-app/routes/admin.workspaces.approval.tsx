@@ -1,7 +1,8 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { ChangeForm } from "../admin/change-form.tsx";
-import { confirmedChangeSchema, confirms, keptChange, refused, unreadable } from "../admin/console-change.ts";
+import { keptChange, refused, unreadable } from "../admin/change-answer.ts";
+import { confirmedChangeSchema, confirms } from "../admin/console-change.ts";
 import { approvalLock, requireApprovable, setKeyApproval } from "../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
 import { readForm } from "../http/form.ts";

@@ -178,7 +178,6 @@ describe("routes", () => {
     "/api/v1/auth/session",
     "/api/v1/workspaces",
     "/satellite",
-    "/__manifest",
   ])("of the platform are not found on a satellite: %s", async (path) => {
     expect((await get(path)).status).toBe(404);
   });

@@ -85,10 +85,10 @@ export const accountStates = statesOf("Account", [
   ["Start, a new account", "home", "guest", "/"],
   ["Start, an admin", "home", "admin", "/"],
   ["Account menu", "home", "member", "/", ({ page }) => page.getByRole("button", { name: "Account menu" }).click()],
-  ["Workspaces", "workspaces", "user", "/workspaces"],
+  ["Workspaces", "workspaces/workspaces", "user", "/workspaces"],
   [
     "Workspaces, nameless",
-    "workspaces",
+    "workspaces/workspaces",
     "guest",
     "/workspaces",
     async ({ page }) => {
@@ -96,10 +96,10 @@ export const accountStates = statesOf("Account", [
       await refuse(page, "Create workspace");
     },
   ],
-  ["Profile", "settings.profile", "member", "/settings/profile"],
+  ["Profile", "settings/profile", "member", "/settings/profile"],
   [
     "Profile, refused",
-    "settings.profile",
+    "settings/profile",
     "guest",
     "/settings/profile",
     async ({ page }) => {
@@ -110,7 +110,7 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Profile, saved",
-    "settings.profile",
+    "settings/profile",
     "guest",
     "/settings/profile",
     async ({ page }) => {
@@ -118,10 +118,10 @@ export const accountStates = statesOf("Account", [
       await page.getByText("Your profile is saved.").waitFor();
     },
   ],
-  ["Change email", "settings.profile.email", "guest", "/settings/profile/email"],
+  ["Change email", "settings/profile-email", "guest", "/settings/profile/email"],
   [
     "Change email, refused",
-    "settings.profile.email",
+    "settings/profile-email",
     "guest",
     "/settings/profile/email",
     async ({ page }) => {
@@ -131,7 +131,7 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Change email, asked for",
-    "settings.profile",
+    "settings/profile",
     "guest",
     "/settings/profile",
     async (scene) => {
@@ -140,17 +140,17 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Change email, link of the mail",
-    "confirm",
+    "sign-in/confirm",
     "guest",
     "/settings/profile",
     async (scene) => {
       await scene.page.goto(await scene.world.confirmationLink(await askForEmailChange(scene)));
     },
   ],
-  ["Change email, one mailbox to go", "confirm", "guest", "/settings/profile", confirmHalf],
+  ["Change email, one mailbox to go", "sign-in/confirm", "guest", "/settings/profile", confirmHalf],
   [
     "Change email, done",
-    "confirm",
+    "sign-in/confirm",
     "guest",
     "/settings/profile",
     async (scene) => {
@@ -160,12 +160,12 @@ export const accountStates = statesOf("Account", [
       await arrive(scene.page, "Your email is changed");
     },
   ],
-  ["Security, a new account", "settings.security", "guest", "/settings/security"],
-  ["Security, much of everything", "settings.security", "guest", "/settings/security", fillSecurityPage],
-  ["Security, with authenticators", "settings.security", "admin", "/settings/security"],
+  ["Security, a new account", "settings/security", "guest", "/settings/security"],
+  ["Security, much of everything", "settings/security", "guest", "/settings/security", fillSecurityPage],
+  ["Security, with authenticators", "settings/security", "admin", "/settings/security"],
   [
     "Security, others signed out",
-    "settings.security",
+    "settings/security",
     "guest",
     "/settings/security",
     async (scene) => {
@@ -175,13 +175,13 @@ export const accountStates = statesOf("Account", [
       await scene.page.getByText("Every other device is signed out.").waitFor();
     },
   ],
-  ["Activity", "settings.security.activity", "user", "/settings/security/activity"],
-  ["Connected apps, none", "settings.security.apps", "guest", "/settings/security/apps"],
-  ["Connected apps", "settings.security.apps", "guest", "/settings/security/apps", connectApps],
-  ["Disconnect an app", "settings.security.apps.disconnect", "guest", "/settings/security/apps", askToDisconnect],
+  ["Activity", "settings/activity", "user", "/settings/security/activity"],
+  ["Connected apps, none", "settings/apps", "guest", "/settings/security/apps"],
+  ["Connected apps", "settings/apps", "guest", "/settings/security/apps", connectApps],
+  ["Disconnect an app", "settings/apps-disconnect", "guest", "/settings/security/apps", askToDisconnect],
   [
     "Connected apps, one disconnected",
-    "settings.security.apps",
+    "settings/apps",
     "guest",
     "/settings/security/apps",
     async (scene) => {
@@ -190,10 +190,10 @@ export const accountStates = statesOf("Account", [
       await scene.page.getByText("The app is disconnected.").waitFor();
     },
   ],
-  ["Change password", "settings.security.password", "guest", "/settings/security/password"],
+  ["Change password", "settings/password", "guest", "/settings/security/password"],
   [
     "Change password, refused",
-    "settings.security.password",
+    "settings/password",
     "guest",
     "/settings/security/password",
     async ({ page }) => {
@@ -201,10 +201,10 @@ export const accountStates = statesOf("Account", [
       await refuse(page, "Change password");
     },
   ],
-  ["Add a passkey", "settings.security.passkeys.new", "guest", "/settings/security/passkeys/new"],
+  ["Add a passkey", "settings/passkeys-new", "guest", "/settings/security/passkeys/new"],
   [
     "Rename a passkey",
-    "settings.security.passkeys.rename",
+    "settings/passkeys-rename",
     "guest",
     "/settings/security",
     async (scene) => {
@@ -215,7 +215,7 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Delete a passkey",
-    "settings.security.passkeys.delete",
+    "settings/passkeys-delete",
     "guest",
     "/settings/security",
     async (scene) => {
@@ -229,7 +229,7 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Unlink an account",
-    "settings.unlink-account",
+    "settings/unlink-account",
     "guest",
     "/settings/security",
     async (scene) => {
@@ -238,10 +238,10 @@ export const accountStates = statesOf("Account", [
       await arrive(scene.page, /^Unlink/);
     },
   ],
-  ["Delete account", "settings.security.delete-account", "guest", "/settings/security/delete-account"],
+  ["Delete account", "settings/delete-account", "guest", "/settings/security/delete-account"],
   [
     "Delete account, refused",
-    "settings.security.delete-account",
+    "settings/delete-account",
     "guest",
     "/settings/security/delete-account",
     async ({ page }) => {
@@ -251,7 +251,7 @@ export const accountStates = statesOf("Account", [
   ],
   [
     "Delete account, while it owns a shared workspace",
-    "settings.security.delete-account",
+    "settings/delete-account",
     "guest",
     "/workspaces",
     async (scene) => {

@@ -25,22 +25,22 @@ const ofOverride =
 
 /** What infrastructure admins see. */
 export const consoleStates = statesOf("Console", [
-  ["Users", "admin", "admin", "/admin"],
-  ["Users, found", "admin", "admin", "/admin?q=northern-lights.example"],
-  ["Users, none found", "admin", "admin", "/admin?q=nobody-of-that-name"],
-  ["An account", "admin.user", "admin", ofMember("")],
-  ["An account, the admin's own", "admin.user", "admin", ({ world }) => `/admin/users/${world.people.admin.id}`],
-  ["Require MFA", "admin.user.mfa", "admin", ofMember("/mfa/require")],
+  ["Users", "admin/accounts", "admin", "/admin"],
+  ["Users, found", "admin/accounts", "admin", "/admin?q=northern-lights.example"],
+  ["Users, none found", "admin/accounts", "admin", "/admin?q=nobody-of-that-name"],
+  ["An account", "admin/user", "admin", ofMember("")],
+  ["An account, the admin's own", "admin/user", "admin", ({ world }) => `/admin/users/${world.people.admin.id}`],
+  ["Require MFA", "admin/user-mfa", "admin", ofMember("/mfa/require")],
   [
     "Require MFA, not confirmed",
-    "admin.user.mfa",
+    "admin/user-mfa",
     "admin",
     ofMember("/mfa/require"),
     (scene) => confirm(scene, "yes", "Require MFA").then(() => scene.page.getByRole("alert").first().waitFor()),
   ],
   [
     "An account, MFA required now",
-    "admin.user",
+    "admin/user",
     "admin",
     async ({ world }) => {
       const account = await world.createAccount("Nadia Lind", "nadia.lind");
@@ -52,24 +52,24 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("MFA is required of this account from now on.").waitFor();
     },
   ],
-  ["Recovery", "admin.recovery", "admin", "/admin/recovery"],
-  ["Recovery, wrong email", "admin.recovery", "admin", "/admin/recovery?email=nadia"],
+  ["Recovery", "admin/recovery", "admin", "/admin/recovery"],
+  ["Recovery, wrong email", "admin/recovery", "admin", "/admin/recovery?email=nadia"],
   [
     "Recovery, of an email",
-    "admin.recovery",
+    "admin/recovery",
     "admin",
     ({ world }) => `/admin/recovery?${new URLSearchParams({ email: world.people.member.email })}`,
   ],
-  ["Recovery, with an override", "admin.recovery", "admin", ofOverride("")],
+  ["Recovery, with an override", "admin/recovery", "admin", ofOverride("")],
   [
     "Make an override",
-    "admin.recovery.new",
+    "admin/recovery-new",
     "admin",
     ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
   ],
   [
     "Make an override, refused",
-    "admin.recovery.new",
+    "admin/recovery-new",
     "admin",
     ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
     async ({ page }) => {
@@ -77,23 +77,23 @@ export const consoleStates = statesOf("Console", [
       await refuse(page, "Make override");
     },
   ],
-  ["Send recovery mail", "admin.recovery.override", "admin", ofOverride("send")],
-  ["Revoke override", "admin.recovery.override", "admin", ofOverride("revoke")],
-  ["Apps", "admin.apps", "admin", "/admin/apps"],
-  ["Register an app", "admin.apps.new", "admin", "/admin/apps/new"],
+  ["Send recovery mail", "admin/recovery-override", "admin", ofOverride("send")],
+  ["Revoke override", "admin/recovery-override", "admin", ofOverride("revoke")],
+  ["Apps", "admin/apps", "admin", "/admin/apps"],
+  ["Register an app", "admin/apps-new", "admin", "/admin/apps/new"],
   [
     "Register an app, refused",
-    "admin.apps.new",
+    "admin/apps-new",
     "admin",
     "/admin/apps/new",
     ({ page }) => refuse(page, "Register app"),
   ],
-  ["An app", "admin.app", "admin", "/admin/apps/partner"],
-  ["Edit an app", "admin.app.change", "admin", "/admin/apps/partner/edit"],
-  ["Rotate a secret", "admin.app.change", "admin", "/admin/apps/partner/rotate"],
+  ["An app", "admin/app", "admin", "/admin/apps/partner"],
+  ["Edit an app", "admin/app-change", "admin", "/admin/apps/partner/edit"],
+  ["Rotate a secret", "admin/app-change", "admin", "/admin/apps/partner/rotate"],
   [
     "Rotate a secret, shown once",
-    "admin.app.change",
+    "admin/app-change",
     "admin",
     async ({ world }) => {
       const { name } = await world.createApp({ scopes: ["profile"], displayName: "Field notes" });
@@ -104,21 +104,21 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("The new secret").waitFor();
     },
   ],
-  ["Key approvals", "admin.workspaces", "admin", "/admin/workspaces"],
-  ["Key approvals, found", "admin.workspaces", "admin", "/admin/workspaces?q=Northern"],
-  ["Key approvals, none found", "admin.workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],
+  ["Key approvals", "admin/workspaces", "admin", "/admin/workspaces"],
+  ["Key approvals, found", "admin/workspaces", "admin", "/admin/workspaces?q=Northern"],
+  ["Key approvals, none found", "admin/workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],
   [
     "Revoke an approval",
-    "admin.workspaces.approval",
+    "admin/workspaces-approval",
     "admin",
     ({ world }) => `/admin/workspaces/${world.busy}/withdraw`,
   ],
-  ["Models", "admin.models", "admin", "/admin/models"],
-  ["A model", "admin.models", "admin", "/admin/models?model=demo-chat"],
-  ["Disable a model", "admin.models.change", "admin", "/admin/models/disable?model=demo-chat"],
+  ["Models", "admin/models", "admin", "/admin/models"],
+  ["A model", "admin/models", "admin", "/admin/models?model=demo-chat"],
+  ["Disable a model", "admin/models-change", "admin", "/admin/models/disable?model=demo-chat"],
   [
     "Add a price",
-    "admin.models.change",
+    "admin/models-change",
     "admin",
     "/admin/models?model=demo-chat",
     async ({ page }) => {
@@ -129,11 +129,11 @@ export const consoleStates = statesOf("Console", [
       await page.getByRole("heading", { level: 1, name: "Add a price" }).waitFor();
     },
   ],
-  ["Providers", "admin.providers", "admin", "/admin/providers"],
-  ["Providers, runs found", "admin.providers", "admin", "/admin/providers?q=req-9b41"],
-  ["Providers, no run found", "admin.providers", "admin", "/admin/providers?q=req-unknown"],
-  ["A run of any workspace", "admin.run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],
-  ["A run that no provider answered", "admin.run", "admin", ({ world }) => `/admin/runs/${world.failedRunId}`],
-  ["Audit log", "admin.audit", "admin", "/admin/audit"],
-  ["Audit log, filtered to none", "admin.audit", "admin", "/admin/audit?target=nobody@nowhere.example"],
+  ["Providers", "admin/providers", "admin", "/admin/providers"],
+  ["Providers, runs found", "admin/providers", "admin", "/admin/providers?q=req-9b41"],
+  ["Providers, no run found", "admin/providers", "admin", "/admin/providers?q=req-unknown"],
+  ["A run of any workspace", "admin/run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],
+  ["A run that no provider answered", "admin/run", "admin", ({ world }) => `/admin/runs/${world.failedRunId}`],
+  ["Audit log", "admin/audit", "admin", "/admin/audit"],
+  ["Audit log, filtered to none", "admin/audit", "admin", "/admin/audit?target=nobody@nowhere.example"],
 ]);

@@ -17,11 +17,11 @@ const weather = JSON.stringify([
 
 /** Models tried by hand, before and after they answer. */
 export const playgroundStates = statesOf("Playground", [
-  ["Chat", "studio.playground", "user", kind("chat")],
-  ["Chat, nothing typed", "studio.playground", "user", kind("chat"), ({ page }) => refuse(page, "Send")],
+  ["Chat", "studio/playground", "user", kind("chat")],
+  ["Chat, nothing typed", "studio/playground", "user", kind("chat"), ({ page }) => refuse(page, "Send")],
   [
     "Chat, answered",
-    "studio.playground",
+    "studio/playground",
     "user",
     kind("chat"),
     async (scene) => {
@@ -31,7 +31,7 @@ export const playgroundStates = statesOf("Playground", [
   ],
   [
     "Chat, a tool is called",
-    "studio.playground",
+    "studio/playground",
     "user",
     kind("chat"),
     async (scene) => {
@@ -43,7 +43,7 @@ export const playgroundStates = statesOf("Playground", [
   ],
   [
     "Chat, the provider fails",
-    "studio.playground",
+    "studio/playground",
     "user",
     kind("chat"),
     async (scene) => {
@@ -51,10 +51,10 @@ export const playgroundStates = statesOf("Playground", [
       await scene.page.getByRole("alert").first().waitFor();
     },
   ],
-  ["Speech", "studio.playground", "user", kind("speech")],
+  ["Speech", "studio/playground", "user", kind("speech")],
   [
     "Speech, spoken",
-    "studio.playground",
+    "studio/playground",
     "user",
     kind("speech"),
     async ({ page }) => {
@@ -63,10 +63,10 @@ export const playgroundStates = statesOf("Playground", [
       await page.getByRole("link", { name: "Download WAV" }).waitFor();
     },
   ],
-  ["Embeddings", "studio.playground", "user", kind("embeddings")],
+  ["Embeddings", "studio/playground", "user", kind("embeddings")],
   [
     "Embeddings, compared",
-    "studio.playground",
+    "studio/playground",
     "user",
     kind("embeddings"),
     async ({ page }) => {

@@ -11,17 +11,17 @@ const first =
 
 /** The API reference, and what is refused with a page. */
 export const referenceStates = statesOf("API reference", [
-  ["Overview", "docs.api", "nobody", "/docs/api"],
-  ["Calls of the platform", "docs.api.tag", "nobody", first("platform")],
-  ["Calls of the gateway", "docs.api.tag", "nobody", first("gateway")],
+  ["Overview", "docs/api", "nobody", "/docs/api"],
+  ["Calls of the platform", "docs/tag", "nobody", first("platform")],
+  ["Calls of the gateway", "docs/tag", "nobody", first("gateway")],
 ]);
 
 /** Pages for what cannot be shown. */
 export const refusalStates = statesOf("Refusals", [
   ["Not found", "not-found", "nobody", "/nowhere", 404],
-  ["Not allowed", "studio.keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`, 403],
-  ["Not allowed, the console", "admin", "user", "/admin", 403],
-  ["Another's workspace", "workspace", "guest", ({ world }) => `/workspaces/${world.busy}`, 404],
+  ["Not allowed", "studio/keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`, 403],
+  ["Not allowed, the console", "admin/accounts", "user", "/admin", 403],
+  ["Another's workspace", "workspaces/workspace", "guest", ({ world }) => `/workspaces/${world.busy}`, 404],
   [
     "From another site",
     "not-found",

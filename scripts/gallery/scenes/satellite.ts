@@ -19,20 +19,20 @@ const home = ({ world }: Scene) => world.satellite;
 
 /** An app of our own on an origin of its own. */
 export const satelliteStates = statesOf("Satellite", [
-  ["Start, signed out", "satellite.home", "nobody", home],
+  ["Start, signed out", "satellite/home", "nobody", home],
   [
     "Start",
-    "satellite.home",
+    "satellite/home",
     "guest",
     async (scene) => {
       await enter(scene);
       return scene.world.satellite;
     },
   ],
-  ["A workspace", "satellite.workspace", "guest", ofWorkspace],
+  ["A workspace", "satellite/workspace", "guest", ofWorkspace],
   [
     "A workspace, nameless",
-    "satellite.workspace",
+    "satellite/workspace",
     "guest",
     ofWorkspace,
     async ({ page }) => {
@@ -42,7 +42,7 @@ export const satelliteStates = statesOf("Satellite", [
   ],
   [
     "A workspace, renamed",
-    "satellite.workspace",
+    "satellite/workspace",
     "guest",
     ofWorkspace,
     async ({ page }) => {
@@ -53,15 +53,15 @@ export const satelliteStates = statesOf("Satellite", [
   ],
   [
     "A link that somebody else made",
-    "satellite.verify-token",
+    "satellite/verify-token",
     "nobody",
     async ({ world }) => world.handOver(await world.createAccount("Nadia Lind", "nadia.lind")),
   ],
   [
     "A link that is over",
-    "satellite.verify-token",
+    "satellite/verify-token",
     "nobody",
     async ({ world }) => world.useUp(await world.createAccount("Nadia Lind", "nadia.lind")),
   ],
-  ["A link without a token", "satellite.verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
+  ["A link without a token", "satellite/verify-token", "nobody", ({ world }) => `${world.satellite}/verify-token`],
 ]);

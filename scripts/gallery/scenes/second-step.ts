@@ -47,13 +47,13 @@ async function beRejected(scene: Scene): Promise<void> {
 
 /** What comes between a password and the account, and what comes before a change of what protects it. */
 export const secondStepStates = statesOf("Second step", [
-  ["Code", "mfa", "owing", "/mfa"],
-  ["Code, refused", "mfa", "owing", "/mfa", enterWrongCode],
-  ["Code, other ways", "mfa", "owing", "/mfa", ({ page }) => page.getByText("Try another way").click()],
-  ["Approve in the app", "mfa.app", "owing", "/mfa/app"],
+  ["Code", "mfa/mfa", "owing", "/mfa"],
+  ["Code, refused", "mfa/mfa", "owing", "/mfa", enterWrongCode],
+  ["Code, other ways", "mfa/mfa", "owing", "/mfa", ({ page }) => page.getByText("Try another way").click()],
+  ["Approve in the app", "mfa/app", "owing", "/mfa/app"],
   [
     "Approve in the app, waiting",
-    "mfa.app",
+    "mfa/app",
     "owing",
     "/mfa/app",
     async ({ page }) => {
@@ -61,10 +61,10 @@ export const secondStepStates = statesOf("Second step", [
       await page.getByText("Waiting for your phone").waitFor();
     },
   ],
-  ["Recovery code", "mfa.recovery", "owing", "/mfa/recovery"],
+  ["Recovery code", "mfa/recovery", "owing", "/mfa/recovery"],
   [
     "Recovery code, refused",
-    "mfa.recovery",
+    "mfa/recovery",
     "owing",
     "/mfa/recovery",
     async ({ page }) => {
@@ -72,10 +72,10 @@ export const secondStepStates = statesOf("Second step", [
       await refuse(page, "Remove my authenticators");
     },
   ],
-  ["Add an app", "mfa.enroll", "guest", `/mfa/enroll?${security}`],
+  ["Add an app", "mfa/enroll", "guest", `/mfa/enroll?${security}`],
   [
     "Add an app, its key",
-    "mfa.enroll",
+    "mfa/enroll",
     "guest",
     `/mfa/enroll?${security}`,
     async (scene) => {
@@ -84,7 +84,7 @@ export const secondStepStates = statesOf("Second step", [
   ],
   [
     "Add an app, wrong code",
-    "mfa.enroll",
+    "mfa/enroll",
     "guest",
     `/mfa/enroll?${security}`,
     async (scene) => {
@@ -95,7 +95,7 @@ export const secondStepStates = statesOf("Second step", [
   ],
   [
     "Add an app, its recovery codes",
-    "mfa.enroll",
+    "mfa/enroll",
     "guest",
     `/mfa/enroll?${security}`,
     async (scene) => {
@@ -107,7 +107,7 @@ export const secondStepStates = statesOf("Second step", [
   ],
   [
     "New recovery codes",
-    "mfa.recovery-codes",
+    "mfa/recovery-codes",
     "nobody",
     async (scene) => {
       await enterWithApps(scene);
@@ -116,19 +116,19 @@ export const secondStepStates = statesOf("Second step", [
   ],
   [
     "Remove an app",
-    "mfa.remove",
+    "mfa/remove",
     "nobody",
     async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene, "Old tablet") })}`,
   ],
   [
     "Remove the last app",
-    "mfa.remove",
+    "mfa/remove",
     "nobody",
     async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene) })}`,
   ],
   [
     "Confirm that it is you",
-    "step-up",
+    "mfa/step-up",
     "nobody",
     async (scene) => {
       await comeLate(scene);
@@ -137,7 +137,7 @@ export const secondStepStates = statesOf("Second step", [
   ],
   [
     "Confirm that it is you, refused",
-    "step-up",
+    "mfa/step-up",
     "nobody",
     async (scene) => {
       await comeLate(scene);
@@ -148,10 +148,10 @@ export const secondStepStates = statesOf("Second step", [
       await refuse(page, "Confirm");
     },
   ],
-  ["Phone", "qr", "guest", "/qr"],
+  ["Phone", "sign-in/qr", "guest", "/qr"],
   [
     "Phone, waiting",
-    "qr",
+    "sign-in/qr",
     "guest",
     "/qr",
     async ({ page }) => {
@@ -159,6 +159,6 @@ export const secondStepStates = statesOf("Second step", [
       await page.getByText("Waiting for your phone").waitFor();
     },
   ],
-  ["Phone, rejected", "qr", "guest", "/qr", beRejected],
-  ["Phone, its link in a browser", "qr.open", "nobody", "/qr/open"],
+  ["Phone, rejected", "sign-in/qr", "guest", "/qr", beRejected],
+  ["Phone, its link in a browser", "sign-in/qr-open", "nobody", "/qr/open"],
 ]);

@@ -84,23 +84,23 @@ async function registerApp({ world }: Scene, enabled: boolean): Promise<string> 
 
 /** From a mailbox to the account: the pages before anybody is signed in. */
 export const signInStates = statesOf("Sign in", [
-  ["Sign in", "login", "nobody", "/login"],
-  ["Sign in, refused", "login", "nobody", "/login", signInWrongly],
-  ["Sign in, nothing typed", "login", "nobody", "/login", ({ page }) => refuse(page, "Sign in")],
-  ["Sign in, too many attempts", "login", "nobody", "/login", useUpAttempts],
+  ["Sign in", "sign-in/login", "nobody", "/login"],
+  ["Sign in, refused", "sign-in/login", "nobody", "/login", signInWrongly],
+  ["Sign in, nothing typed", "sign-in/login", "nobody", "/login", ({ page }) => refuse(page, "Sign in")],
+  ["Sign in, too many attempts", "sign-in/login", "nobody", "/login", useUpAttempts],
   [
     "Sign in, for an app",
-    "login",
+    "sign-in/login",
     "nobody",
     ({ world }) => `/login?${new URLSearchParams({ returnUrl: world.satellite })}`,
   ],
-  ["Sign in, from a page of strangers", "login", "nobody", "/login?returnUrl=https%3A%2F%2Fevil.example"],
-  ["Sign in, back from a provider", "login", "nobody", "/login?oauth=cancelled&provider=google"],
-  ["Sign in, after an account was deleted", "login", "nobody", "/login?accountDeleted"],
-  ["Sign in, signed out here alone", "login", "nobody", "/login?signedOutHereOnly"],
+  ["Sign in, from a page of strangers", "sign-in/login", "nobody", "/login?returnUrl=https%3A%2F%2Fevil.example"],
+  ["Sign in, back from a provider", "sign-in/login", "nobody", "/login?oauth=cancelled&provider=google"],
+  ["Sign in, after an account was deleted", "sign-in/login", "nobody", "/login?accountDeleted"],
+  ["Sign in, signed out here alone", "sign-in/login", "nobody", "/login?signedOutHereOnly"],
   [
     "Sign in, with a provider last time",
-    "login",
+    "sign-in/login",
     "nobody",
     async ({ page, world }) => {
       await page.context().addCookies([{ name: "gh_last_method", value: "oauth%3Agithub", url: world.base }]);
@@ -109,13 +109,13 @@ export const signInStates = statesOf("Sign in", [
   ],
   [
     "Sign in, with a bot challenge",
-    "login",
+    "sign-in/login",
     "nobody",
     async ({ world }) => `${await world.outposts.challenged()}/login`,
   ],
   [
     "Sign in, with a bot challenge that is blocked",
-    "login",
+    "sign-in/login",
     "nobody",
     async ({ page, world }) => {
       await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
@@ -125,17 +125,17 @@ export const signInStates = statesOf("Sign in", [
   ],
   [
     "Sign in, while the identity backend is gone",
-    "login",
+    "sign-in/login",
     "nobody",
     async ({ world }) => `${await world.outposts.cutOff()}/login`,
     signInWrongly,
   ],
-  ["Add an account", "login", "guest", "/add-account"],
-  ["Sign in again", "login", "guest", (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`],
-  ["Sign up", "signup", "nobody", "/signup"],
+  ["Add an account", "sign-in/login", "guest", "/add-account"],
+  ["Sign in again", "sign-in/login", "guest", (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`],
+  ["Sign up", "sign-in/signup", "nobody", "/signup"],
   [
     "Sign up, refused",
-    "signup",
+    "sign-in/signup",
     "nobody",
     "/signup",
     async ({ page }) => {
@@ -146,17 +146,17 @@ export const signInStates = statesOf("Sign in", [
   ],
   [
     "Check your mail",
-    "check-mail",
+    "sign-in/check-mail",
     "nobody",
     "/signup",
     async (scene) => {
       await signUp(scene);
     },
   ],
-  ["Check your mail, without an address", "check-mail", "nobody", "/signup/check-mail?unconfirmed"],
+  ["Check your mail, without an address", "sign-in/check-mail", "nobody", "/signup/check-mail?unconfirmed"],
   [
     "Check your mail, sent again",
-    "check-mail",
+    "sign-in/check-mail",
     "nobody",
     "/signup/check-mail",
     async ({ page }) => {
@@ -165,12 +165,12 @@ export const signInStates = statesOf("Sign in", [
       await page.getByText("a new link is on its way").waitFor();
     },
   ],
-  ["Link of a sign-up mail", "confirm", "nobody", "/signup", confirmAs],
-  ["Link of a mail, dead", "confirm", "nobody", "/auth/confirm?token_hash=none&type=signup", 400],
-  ["Forgotten password", "forgot-password", "nobody", "/forgot-password"],
+  ["Link of a sign-up mail", "sign-in/confirm", "nobody", "/signup", confirmAs],
+  ["Link of a mail, dead", "sign-in/confirm", "nobody", "/auth/confirm?token_hash=none&type=signup", 400],
+  ["Forgotten password", "sign-in/forgot-password", "nobody", "/forgot-password"],
   [
     "Forgotten password, mail sent",
-    "forgot-password",
+    "sign-in/forgot-password",
     "nobody",
     "/forgot-password",
     async ({ page }) => {
@@ -179,11 +179,11 @@ export const signInStates = statesOf("Sign in", [
       await arrive(page, "Check your mail");
     },
   ],
-  ["Link of a reset mail", "confirm", "nobody", "/forgot-password", openResetLink],
-  ["New password", "reset-password", "nobody", "/forgot-password", chooseNewPassword],
+  ["Link of a reset mail", "sign-in/confirm", "nobody", "/forgot-password", openResetLink],
+  ["New password", "sign-in/reset-password", "nobody", "/forgot-password", chooseNewPassword],
   [
     "New password, too short",
-    "reset-password",
+    "sign-in/reset-password",
     "nobody",
     "/forgot-password",
     async (scene) => {
@@ -194,7 +194,7 @@ export const signInStates = statesOf("Sign in", [
   ],
   [
     "New password, changed",
-    "reset-password",
+    "sign-in/reset-password",
     "nobody",
     "/forgot-password",
     async (scene) => {
@@ -204,10 +204,10 @@ export const signInStates = statesOf("Sign in", [
       await arrive(scene.page, "Your password is changed");
     },
   ],
-  ["Recovery by code", "recovery", "nobody", "/auth/recovery"],
+  ["Recovery by code", "sign-in/recovery", "nobody", "/auth/recovery"],
   [
     "Recovery by code, refused",
-    "recovery",
+    "sign-in/recovery",
     "nobody",
     "/auth/recovery",
     async ({ page }) => {
@@ -218,16 +218,16 @@ export const signInStates = statesOf("Sign in", [
   ],
   [
     "Recovery by link",
-    "recovery",
+    "sign-in/recovery",
     "guest",
     async ({ world }) => (await world.recover(await world.createAccount("Nadia Lind", "nadia.lind"))).path,
   ],
-  ["Recovery by link, dead", "recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`, 410],
-  ["Back from a provider, begun elsewhere", "oauth-callback", "nobody", "/auth/callback?code=none&state=none", 403],
-  ["Back from a provider, as another account", "oauth-callback", "nobody", "/login", comeBackAsAnother],
+  ["Recovery by link, dead", "sign-in/recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`, 410],
+  ["Back from a provider, begun elsewhere", "sign-in/oauth-callback", "nobody", "/auth/callback?code=none&state=none", 403],
+  ["Back from a provider, as another account", "sign-in/oauth-callback", "nobody", "/login", comeBackAsAnother],
   [
     "Accounts of this browser",
-    "accounts",
+    "sign-in/accounts",
     "guest",
     "/",
     async (scene) => {
@@ -236,10 +236,10 @@ export const signInStates = statesOf("Sign in", [
       await scene.page.getByText("Sign out", { exact: true }).first().click();
     },
   ],
-  ["Continue to an app", "continue", "guest", (scene) => registerApp(scene, true)],
+  ["Continue to an app", "sign-in/continue", "guest", (scene) => registerApp(scene, true)],
   [
     "Continue to an app that does not answer",
-    "continue",
+    "sign-in/continue",
     "guest",
     (scene) => registerApp(scene, true),
     async ({ page }) => {
@@ -250,6 +250,6 @@ export const signInStates = statesOf("Sign in", [
       await page.getByRole("alert").first().waitFor();
     },
   ],
-  ["Continue to an app that is turned off", "continue", "guest", (scene) => registerApp(scene, false)],
-  ["Continue to strangers", "continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example", 404],
+  ["Continue to an app that is turned off", "sign-in/continue", "guest", (scene) => registerApp(scene, false)],
+  ["Continue to strangers", "sign-in/continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example", 404],
 ]);

@@ -37,25 +37,25 @@ async function useUpCredits(scene: Scene): Promise<string> {
 
 /** What a workspace's calls use and cost, and who may make them. */
 export const studioStates = statesOf("AI studio", [
-  ["Overview", "studio", "user", busy("")],
-  ["Overview, by key and tokens", "studio", "user", busy("", "?by=key&show=tokens&range=7d")],
-  ["Overview, another range without calls", "studio", "user", busy("", "?from=2025-01-01&to=2025-01-31")],
-  ["Overview, wrong days", "studio", "user", busy("", "?range=custom&from=2026-02-01&to=2026-01-01")],
-  ["Overview, no call yet", "studio", "guest", empty("")],
-  ["Runs", "studio.runs", "user", busy("/runs")],
-  ["Runs, filtered to none", "studio.runs", "user", busy("/runs", "?requestId=nothing-like-it&status=failed")],
-  ["Runs, none yet", "studio.runs", "guest", empty("/runs")],
-  ["A run", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.runId}`],
+  ["Overview", "studio/overview", "user", busy("")],
+  ["Overview, by key and tokens", "studio/overview", "user", busy("", "?by=key&show=tokens&range=7d")],
+  ["Overview, another range without calls", "studio/overview", "user", busy("", "?from=2025-01-01&to=2025-01-31")],
+  ["Overview, wrong days", "studio/overview", "user", busy("", "?range=custom&from=2026-02-01&to=2026-01-01")],
+  ["Overview, no call yet", "studio/overview", "guest", empty("")],
+  ["Runs", "studio/runs", "user", busy("/runs")],
+  ["Runs, filtered to none", "studio/runs", "user", busy("/runs", "?requestId=nothing-like-it&status=failed")],
+  ["Runs, none yet", "studio/runs", "guest", empty("/runs")],
+  ["A run", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.runId}`],
   [
     "A run, second provider answered",
-    "studio.run",
+    "studio/run",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.retriedRunId}`,
   ],
-  ["A run, words kept", "studio.run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`],
+  ["A run, words kept", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`],
   [
     "A run, words shown",
-    "studio.run",
+    "studio/run",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`,
     async ({ page }) => {
@@ -63,17 +63,17 @@ export const studioStates = statesOf("AI studio", [
       await page.getByText("northern lights tonight").waitFor();
     },
   ],
-  ["Keys", "studio.keys", "user", busy("/keys")],
+  ["Keys", "studio/keys", "user", busy("/keys")],
   [
     "Keys, asked before one ends",
-    "studio.keys",
+    "studio/keys",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/keys?revoke=${world.keyId}`,
   ],
-  ["Keys, none and no approval", "studio.keys", "guest", empty("/keys")],
+  ["Keys, none and no approval", "studio/keys", "guest", empty("/keys")],
   [
     "Keys, revoked",
-    "studio.keys",
+    "studio/keys",
     "guest",
     async (scene) => {
       const id = await scene.world.ownWorkspace(whose(scene));
@@ -88,10 +88,10 @@ export const studioStates = statesOf("AI studio", [
       await scene.page.getByText("The key no longer works.").waitFor();
     },
   ],
-  ["New key", "studio.keys.new", "user", busy("/keys/new")],
+  ["New key", "studio/keys-new", "user", busy("/keys/new")],
   [
     "New key, refused",
-    "studio.keys.new",
+    "studio/keys-new",
     "user",
     busy("/keys/new"),
     async ({ page }) => {
@@ -101,7 +101,7 @@ export const studioStates = statesOf("AI studio", [
   ],
   [
     "New key, shown once",
-    "studio.keys.new",
+    "studio/keys-new",
     "guest",
     async (scene) => {
       const id = await scene.world.ownWorkspace(whose(scene));
@@ -110,16 +110,16 @@ export const studioStates = statesOf("AI studio", [
     },
     createKey,
   ],
-  ["Budgets", "studio.budgets", "user", busy("/budgets")],
+  ["Budgets", "studio/budgets", "user", busy("/budgets")],
   [
     "Budgets, changing one",
-    "studio.budgets",
+    "studio/budgets",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=key.${world.keyId}`,
   ],
   [
     "Budgets, refused",
-    "studio.budgets",
+    "studio/budgets",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=workspace.${world.busy}`,
     async ({ page }) => {
@@ -129,7 +129,7 @@ export const studioStates = statesOf("AI studio", [
   ],
   [
     "Budgets, set",
-    "studio.budgets",
+    "studio/budgets",
     "guest",
     empty("/budgets"),
     async ({ page }) => {
@@ -139,11 +139,11 @@ export const studioStates = statesOf("AI studio", [
       await page.getByText("is $12.50 a month.").waitFor();
     },
   ],
-  ["Policy", "studio.policy", "user", busy("/policy")],
-  ["Policy, for who may not change it", "studio.policy", "member", busy("/policy")],
+  ["Policy", "studio/policy", "user", busy("/policy")],
+  ["Policy, for who may not change it", "studio/policy", "member", busy("/policy")],
   [
     "Policy, refused",
-    "studio.policy",
+    "studio/policy",
     "user",
     busy("/policy"),
     async ({ page }) => {
@@ -153,7 +153,7 @@ export const studioStates = statesOf("AI studio", [
   ],
   [
     "Policy, saved",
-    "studio.policy",
+    "studio/policy",
     "guest",
     empty("/policy"),
     async ({ page }) => {
@@ -162,18 +162,18 @@ export const studioStates = statesOf("AI studio", [
       await page.getByText("The policy is saved.").waitFor();
     },
   ],
-  ["Credits", "studio.credits", "user", busy("/credits")],
-  ["Credits, a member's own", "studio.credits", "guest", empty("/credits")],
-  ["Credits, used up", "studio.credits", "guest", useUpCredits],
-  ["Costs", "studio.costs", "user", busy("/costs", january)],
-  ["Costs, none imported", "studio.costs", "guest", empty("/costs")],
-  ["Invoices", "studio.invoices", "user", busy("/invoices")],
-  ["Invoices, none yet", "studio.invoices", "guest", empty("/invoices")],
-  ["New invoice", "studio.invoices.new", "user", busy("/invoices/new")],
-  ["New invoice, no app", "studio.invoices.new", "guest", empty("/invoices/new")],
+  ["Credits", "studio/credits", "user", busy("/credits")],
+  ["Credits, a member's own", "studio/credits", "guest", empty("/credits")],
+  ["Credits, used up", "studio/credits", "guest", useUpCredits],
+  ["Costs", "studio/costs", "user", busy("/costs", january)],
+  ["Costs, none imported", "studio/costs", "guest", empty("/costs")],
+  ["Invoices", "studio/invoices", "user", busy("/invoices")],
+  ["Invoices, none yet", "studio/invoices", "guest", empty("/invoices")],
+  ["New invoice", "studio/invoices-new", "user", busy("/invoices/new")],
+  ["New invoice, no app", "studio/invoices-new", "guest", empty("/invoices/new")],
   [
     "New invoice, refused",
-    "studio.invoices.new",
+    "studio/invoices-new",
     "user",
     busy("/invoices/new"),
     async ({ page }) => {
@@ -183,7 +183,7 @@ export const studioStates = statesOf("AI studio", [
   ],
   [
     "New invoice, review",
-    "studio.invoices.new",
+    "studio/invoices-new",
     "user",
     busy("/invoices/new"),
     async (scene) => {
@@ -193,7 +193,7 @@ export const studioStates = statesOf("AI studio", [
   ],
   [
     "New invoice, recorded otherwise",
-    "studio.invoices.new",
+    "studio/invoices-new",
     "user",
     busy("/invoices/new"),
     async (scene) => {
@@ -201,13 +201,13 @@ export const studioStates = statesOf("AI studio", [
       await scene.page.getByRole("alert").first().waitFor();
     },
   ],
-  ["An invoice", "studio.invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
+  ["An invoice", "studio/invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
   [
     "An invoice, its receipt",
-    "studio.invoice",
+    "studio/invoice",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}?recorded`,
   ],
-  ["Reconciliation", "studio.reconciliation", "user", busy("/reconciliation", january)],
-  ["Reconciliation, nothing to compare", "studio.reconciliation", "guest", empty("/reconciliation")],
+  ["Reconciliation", "studio/reconciliation", "user", busy("/reconciliation", january)],
+  ["Reconciliation, nothing to compare", "studio/reconciliation", "guest", empty("/reconciliation")],
 ]);

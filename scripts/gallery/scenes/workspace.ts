@@ -22,12 +22,12 @@ async function invite(scene: Scene, email: string): Promise<string> {
 
 /** A workspace's own pages. */
 export const workspaceStates = statesOf("Workspace", [
-  ["Overview", "workspace", "user", of("")],
-  ["Members", "workspace.members", "user", of("/members")],
-  ["Members, for who manages none", "workspace.members", "member", of("/members")],
+  ["Overview", "workspaces/workspace", "user", of("")],
+  ["Members", "workspaces/members", "user", of("/members")],
+  ["Members, for who manages none", "workspaces/members", "member", of("/members")],
   [
     "Members, wrong email",
-    "workspace.members",
+    "workspaces/members",
     "user",
     of("/members"),
     async ({ page }) => {
@@ -37,7 +37,7 @@ export const workspaceStates = statesOf("Workspace", [
   ],
   [
     "Members, invitation sent",
-    "workspace.members",
+    "workspaces/members",
     "guest",
     "/workspaces",
     async (scene) => {
@@ -46,21 +46,21 @@ export const workspaceStates = statesOf("Workspace", [
   ],
   [
     "Members, removing one",
-    "workspace.members",
+    "workspaces/members",
     "user",
     ({ world }) => `/workspaces/${world.busy}/members?remove=${world.people.member.id}`,
   ],
   [
     "Members, leaving",
-    "workspace.members",
+    "workspaces/members",
     "member",
     (scene) => `/workspaces/${scene.world.busy}/members?remove=${whose(scene).id}`,
   ],
-  ["Roles", "workspace.roles", "user", of("/roles")],
-  ["Roles, for who manages none", "workspace.roles", "member", of("/roles")],
+  ["Roles", "workspaces/roles", "user", of("/roles")],
+  ["Roles, for who manages none", "workspaces/roles", "member", of("/roles")],
   [
     "Roles, name taken",
-    "workspace.roles",
+    "workspaces/roles",
     "user",
     of("/roles"),
     async ({ page }) => {
@@ -68,18 +68,18 @@ export const workspaceStates = statesOf("Workspace", [
       await refuse(page, "Create role");
     },
   ],
-  ["A role", "workspace.role", "user", ({ world }) => `/workspaces/${world.busy}/roles/${world.roleId}`],
-  ["Settings", "workspace.settings", "user", of("/settings")],
-  ["Settings, for who manages nothing", "workspace.settings", "member", of("/settings")],
+  ["A role", "workspaces/role", "user", ({ world }) => `/workspaces/${world.busy}/roles/${world.roleId}`],
+  ["Settings", "workspaces/settings", "user", of("/settings")],
+  ["Settings, for who manages nothing", "workspaces/settings", "member", of("/settings")],
   [
     "Settings, handing over",
-    "workspace.settings",
+    "workspaces/settings",
     "user",
     ({ world }) => `/workspaces/${world.busy}/settings?heir=${world.colleagueId}`,
   ],
   [
     "Settings, deletion refused",
-    "workspace.settings",
+    "workspaces/settings",
     "user",
     of("/settings"),
     async ({ page }) => {
@@ -87,19 +87,19 @@ export const workspaceStates = statesOf("Workspace", [
       await refuse(page, "Delete workspace");
     },
   ],
-  ["Activity", "workspace.activity", "user", of("/activity")],
+  ["Activity", "workspaces/activity", "user", of("/activity")],
   [
     "Activity, of a new workspace",
-    "workspace.activity",
+    "workspaces/activity",
     "guest",
     async (scene) => `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/activity`,
   ],
-  ["Invitation", "invitation", "guest", async (scene) => invite(scene, whose(scene).email)],
+  ["Invitation", "workspaces/invitation", "guest", async (scene) => invite(scene, whose(scene).email)],
   [
     "Invitation, for another email",
-    "invitation",
+    "workspaces/invitation",
     "guest",
     async (scene) => invite(scene, `jun.park.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`),
   ],
-  ["Invitation, over", "invitation", "guest", "/invitation?token=none", 404],
+  ["Invitation, over", "workspaces/invitation", "guest", "/invitation?token=none", 404],
 ]);

@@ -1,0 +1,40 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { searchAccounts } from "../../admin/accounts.ts";
+import { FoundAccounts } from "../../admin/found-accounts.tsx";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { SearchCard } from "../../admin/search-card.tsx";
+import { searchTerm } from "../../admin/search-term.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Users · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const term = searchTerm(request);
+  const found = term === "" ? null : await searchAccounts(context, term);
+  return { user: { email, displayName }, term, found };
+}
+
+export default function ConsoleUsersPage() {
+  const { user, term, found } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage user={user} title="Console" lead="Accounts, and what protects them.">
+      <SearchCard title="Find an account" label="Email, name or id" term={term} />
+      {found === null ? (
+        <p className="text-muted">Search first: an account's page has its policy, factors, sessions and timeline.</p>
+      ) : (
+        <Card
+          title={`Accounts that match “${term}”`}
+          lead={found.more ? "These are the first 50. Search for more of the email to narrow them." : undefined}
+        >
+          <FoundAccounts accounts={found.accounts} />
+        </Card>
+      )}
+    </ConsolePage>
+  );
+}

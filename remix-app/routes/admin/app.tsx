@@ -1,0 +1,122 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { requireApp } from "../../admin/apps.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.app.displayName ?? "App"} · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const app = await requireApp(context, params.name);
+  return { user: { email, displayName }, app, done: new URL(request.url).searchParams.has("done") };
+}
+
+const row = "flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0";
+
+export default function ConsoleAppPage() {
+  const { user, app, done } = useLoaderData<typeof loader>();
+  const base = `/admin/apps/${app.name}`;
+  return (
+    <ConsolePage user={user} title={app.displayName} lead={`${app.name} · ${app.kind}`}>
+      {done ? <Notice tone="good">The change is made, and holds from now on.</Notice> : null}
+      {app.enabled ? null : <Notice tone="warn">This app is disabled: nobody can use it.</Notice>}
+      <Card
+        title="Registration"
+        lead="Where it lives, and the most that it may do."
+        action={
+          <div className="flex flex-wrap gap-3">
+            <a href={`${base}/edit`} className={buttonClass("secondary")}>
+              Edit
+            </a>
+            <a href={`${base}/${app.enabled ? "disable" : "enable"}`} className={buttonClass("danger")}>
+              {app.enabled ? "Disable" : "Enable"}
+            </a>
+          </div>
+        }
+      >
+        <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2">
+          <div className="min-w-0">
+            <dt className="text-muted text-small">Origins</dt>
+            {app.origins.length === 0 ? <dd>None: it signs nobody in</dd> : null}
+            {app.origins.map((origin) => (
+              <dd key={origin} className="break-all font-mono">
+                {origin}
+              </dd>
+            ))}
+          </div>
+          <div className="min-w-0">
+            <dt className="text-muted text-small">Scopes</dt>
+            <dd className="font-mono">{app.scopes.join(" ") || "None"}</dd>
+          </div>
+        </dl>
+      </Card>
+      <Card
+        title="Secrets"
+        lead="The app proves itself by one. A rotation may leave the one before alive for a while."
+        action={
+          <a href={`${base}/rotate`} className={buttonClass("danger")}>
+            Rotate secret
+          </a>
+        }
+      >
+        <ul className="divide-y divide-line">
+          {app.secrets.map(({ createdAt, expiresAt }) => (
+            <li key={createdAt} className={row}>
+              <span>
+                Made <RelativeTime at={createdAt} />
+              </span>
+              <span className="text-muted">
+                {expiresAt ? (
+                  <>
+                    ends <RelativeTime at={expiresAt} />
+                  </>
+                ) : (
+                  "current"
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      </Card>
+      {app.kind === "external" ? (
+        <Card
+          title="Linked workspaces"
+          lead="It can act at the gateway in these, for members of theirs."
+          action={
+            <a href={`${base}/link`} className={buttonClass("secondary")}>
+              Link a workspace
+            </a>
+          }
+        >
+          {app.workspaces.length === 0 ? <p className="text-muted">None yet.</p> : null}
+          <ul className="divide-y divide-line">
+            {app.workspaces.map(({ id, name }) => (
+              <li key={id} className={row}>
+                <span className="min-w-0">
+                  <bdi>{name}</bdi> <code className="break-all font-mono text-muted text-small">{id}</code>
+                </span>
+                <a
+                  href={`${base}/unlink?${new URLSearchParams({ workspace: id })}`}
+                  aria-label={`Unlink ${name}`}
+                  className={buttonClass("danger")}
+                >
+                  Unlink
+                </a>
+              </li>
+            ))}
+          </ul>
+        </Card>
+      ) : null}
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,86 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { AppFields, AppSecret } from "../../admin/app-fields.tsx";
+import { addApp, newAppSchema, scopesOf } from "../../admin/apps.ts";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Select } from "../../ui/select.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Register an app · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { id, email, displayName } = await requireInfrastructureAdmin(context, request);
+  return { user: { email, displayName }, kept: keptChange(context, { request, admin: { id } }) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const form = await readForm(request, context);
+  const asked = newAppSchema.safeParse(Object.fromEntries(form));
+  if (!asked.success) return data({ made: null, failed: unreadable(asked.error, form) }, { status: 400 });
+  const { confirmation, ...app } = asked.data;
+  if (confirmation !== app.name) {
+    const failed = refused({ message: "The two names differ, so nothing was registered." }, form);
+    return data({ made: null, failed }, { status: 400 });
+  }
+  const done = await addApp(context, { ...app, admin, scopes: scopesOf(form) });
+  if (done.outcome === "refused") return data({ made: null, failed: refused(done, form) }, { status: done.status });
+  const made = { name: app.name, secret: done.secret ?? "" };
+  return data({ made, failed: undefined }, { headers: { "Cache-Control": "private, no-store" } });
+}
+
+export default function ConsoleNewAppPage() {
+  const { user, kept } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const failed = answer?.failed ?? kept;
+  if (answer?.made) {
+    return (
+      <ConsolePage user={user} title="The app is registered" lead={answer.made.name}>
+        <AppSecret {...answer.made} />
+      </ConsolePage>
+    );
+  }
+  return (
+    <ConsolePage user={user} title="Register an app">
+      <Card title="What will happen">
+        <ChangeForm
+          effects={[
+            "From the moment you confirm, people can sign in to the app with their accounts here, at its origins alone.",
+            "It can do what its scopes allow and its users may. Its secret is shown once, on the next page.",
+          ]}
+          confirm={{ text: "the app's name once more", what: "the technical name above" }}
+          failed={failed}
+          submit="Register app"
+          cancelTo="/admin/apps"
+        >
+          <Field
+            id="name"
+            name="name"
+            label="Technical name"
+            hint="2 to 40 of a–z, 0–9 and -. It never changes."
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            required
+            defaultValue={failed?.typed.name}
+            errorId="name-error"
+            errors={failed?.fields.name}
+          />
+          <Select id="kind" name="kind" label="Whose it is" defaultValue={failed?.typed.kind ?? "internal"}>
+            <option value="internal">Ours (internal)</option>
+            <option value="external">Somebody else's (external)</option>
+          </Select>
+          <AppFields app={{ displayName: "", origins: [], scopes: ["profile"] }} failed={failed} />
+        </ChangeForm>
+      </Card>
+    </ConsolePage>
+  );
+}

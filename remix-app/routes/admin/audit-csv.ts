@@ -1,0 +1,23 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../../admin/audit-log.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { csvFile } from "../../http/csv.ts";
+import { eachPage } from "../../http/each-page.ts";
+
+/**
+ * The audit log under the page's filters as a file, all of it. Each page of it is read by the right of its moment: where
+ * that is gone in the middle, the file breaks off.
+ */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const filters = readAuditFilters(new URL(request.url));
+  const pages = eachPage(async (after) => {
+    const { lines: records, nextCursor } = await readAuditLog(context, {
+      filters,
+      cursor: after ?? null,
+      limit: linesPerRead,
+    });
+    return { records, nextCursor };
+  });
+  return csvFile(auditColumns, { name: "audit-log", pages });
+}

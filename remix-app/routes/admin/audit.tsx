@@ -1,0 +1,115 @@
+import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { AuditLines } from "../../admin/audit-lines.tsx";
+import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Select } from "../../ui/select.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Audit log · Console · Gatehouse" }];
+
+const kinds = [
+  { value: "", label: "Everything" },
+  { value: "required_mfa.", label: "Required MFA" },
+  { value: "recovery.", label: "Recovery" },
+  { value: "app.", label: "Apps" },
+  { value: "ai_keys.", label: "Key approvals" },
+  { value: "model.", label: "Models and prices" },
+  { value: "admin.", label: "Admins" },
+  { value: "account.", label: "Deleted accounts" },
+] as const;
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const url = new URL(request.url);
+  const filters = readAuditFilters(url);
+  const cursor = url.searchParams.get("cursor");
+  const page = await readAuditLog(context, { filters, cursor });
+  const address = writeAuditFilters(filters).toString();
+  return { user: { email, displayName }, filters, address, ...page, first: cursor === null };
+}
+
+export default function ConsoleAuditPage() {
+  const { user, filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
+  const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
+  return (
+    <ConsolePage
+      user={user}
+      title="Audit log"
+      lead="What admins did, and why, and which accounts their owners deleted. Nothing is ever taken out."
+    >
+      <Card title="Filters">
+        <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
+          <Field id="actor" name="actor" label="Admin" defaultValue={filters.actor} errorId="actor-error" {...text} />
+          <Field
+            id="target"
+            name="target"
+            label="Account, app or other target"
+            defaultValue={filters.target}
+            errorId="target-error"
+            {...text}
+          />
+          <Select id="action" name="action" label="What was done" defaultValue={filters.action}>
+            {kinds.map(({ value, label }) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </Select>
+          <Field
+            id="from"
+            name="from"
+            type="date"
+            label="From (UTC)"
+            defaultValue={filters.from}
+            errorId="from-error"
+            {...text}
+          />
+          <Field
+            id="to"
+            name="to"
+            type="date"
+            label="To (UTC)"
+            defaultValue={filters.to}
+            errorId="to-error"
+            {...text}
+          />
+          <div className="flex flex-wrap items-end gap-3">
+            <Button>Filter</Button>
+            <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")}>
+              Download CSV
+            </a>
+          </div>
+        </Form>
+      </Card>
+      <Card title={first ? "Newest first" : "Earlier"}>
+        {lines.length > 0 ? (
+          <AuditLines lines={lines} />
+        ) : (
+          <p className="text-muted">{address || !first ? "No line matches these filters." : "Nothing was done yet."}</p>
+        )}
+      </Card>
+      <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
+        {first ? null : (
+          <a href={`/admin/audit?${address}`} className={buttonClass("secondary")}>
+            Newest
+          </a>
+        )}
+        {nextCursor ? (
+          <a
+            href={`/admin/audit?${address}&${new URLSearchParams({ cursor: nextCursor })}`}
+            className={buttonClass("secondary")}
+          >
+            Earlier
+          </a>
+        ) : null}
+      </nav>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,63 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { ModelCard } from "../../admin/model-card.tsx";
+import { ModelTable } from "../../admin/model-table.tsx";
+import { listModels, requireModel } from "../../admin/models.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { SearchCard } from "../../admin/search-card.tsx";
+import { searchTerm } from "../../admin/search-term.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const { searchParams } = new URL(request.url);
+  const id = searchParams.get("model");
+  const term = searchTerm(request);
+  const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
+  return {
+    user: { email, displayName },
+    one: id === null ? null : await requireModel(context, id),
+    models:
+      id === null ? (await listModels(context)).filter((model) => holds(model.id) || holds(model.displayName)) : [],
+    term,
+    done: searchParams.has("done"),
+  };
+}
+
+export default function ConsoleModelsPage() {
+  const { user, one, models, term, done } = useLoaderData<typeof loader>();
+  if (one) {
+    return (
+      <ConsolePage user={user} title={one.displayName} lead={one.id}>
+        {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
+        <ModelCard model={one} />
+        <a href="/admin/models" className={buttonClass("secondary")}>
+          All models
+        </a>
+      </ConsolePage>
+    );
+  }
+  return (
+    <ConsolePage user={user} title="Models" lead="The catalogue, and what each model costs.">
+      <SearchCard title="Find a model" label="Name or id" term={term} />
+      <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
+        <ModelTable
+          models={models}
+          empty={
+            term
+              ? "No model matches. Look for a part of its name or its id."
+              : "The catalogue is empty. Models come with the operator's seed."
+          }
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,65 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { FoundRuns } from "../../admin/found-runs.tsx";
+import { listProviderRoutes, type RoutedModel } from "../../admin/providers.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { RouteTable } from "../../admin/route-table.tsx";
+import { findRuns } from "../../admin/runs.ts";
+import { SearchCard } from "../../admin/search-card.tsx";
+import { searchTerm } from "../../admin/search-term.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const term = searchTerm(request);
+  const runs = term ? await findRuns(context, term) : null;
+  const [run] = runs ?? [];
+  if (run && runs?.length === 1) throw redirect(`/admin/runs/${run.id}`);
+  const models = runs ? [] : await listProviderRoutes(context);
+  return { user: { email, displayName }, term, runs, models, now: new Date().toISOString() };
+}
+
+/** "Demo chat (3)": models with failed requests in the last hour. */
+function failuresByModel(models: readonly RoutedModel[]): string[] {
+  return models.flatMap(({ displayName, routes }) => {
+    const failed = routes.reduce((sum, { failedLastHour }) => sum + failedLastHour, 0);
+    return failed > 0 ? [`${displayName} (${failed})`] : [];
+  });
+}
+
+export default function ConsoleProvidersPage() {
+  const { user, term, runs, models, now } = useLoaderData<typeof loader>();
+  const failing = failuresByModel(models);
+  return (
+    <ConsolePage user={user} title="Providers" lead="Which providers serve each model, and recent failures.">
+      <SearchCard title="Find a run" label="Run id or request id" term={term} />
+      {runs ? (
+        <Card title={`Runs that match “${term}”`}>
+          <FoundRuns runs={runs} />
+        </Card>
+      ) : (
+        <>
+          {failing.length > 0 ? (
+            <Notice tone="warn">
+              Failed requests in the last hour: {failing.join(", ")}. Run{" "}
+              <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
+            </Notice>
+          ) : null}
+          <Card
+            title="Routes"
+            lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
+          >
+            <RouteTable models={models} now={now} />
+          </Card>
+        </>
+      )}
+    </ConsolePage>
+  );
+}

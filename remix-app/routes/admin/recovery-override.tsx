@@ -1,0 +1,99 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
+import {
+  findRecovery,
+  recoveryLock,
+  requireRecoveryEmail,
+  revokeOverride,
+  sendRecovery,
+} from "../../admin/recovery.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+const steps = { send: "Send recovery mail", revoke: "Revoke override" } as const;
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data ? steps[data.step] : "Override"} · Console · Gatehouse` },
+];
+
+/** The override that the address names, of the email that it names. @throws Response 404 where there is none */
+async function requireOverride({
+  request,
+  params,
+  context,
+}: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const email = requireRecoveryEmail(context, request);
+  const { overrides } = await findRecovery(context, email);
+  const override = overrides.find(({ id }) => id === params.overrideId);
+  const { step } = params;
+  if (!override || (step !== "send" && step !== "revoke")) throw problem("NOT_FOUND", { requestId: context.requestId });
+  return { admin, email, override, step } as const;
+}
+
+export async function loader(args: LoaderFunctionArgs) {
+  const { admin, email, override, step } = await requireOverride(args);
+  const user = { email: admin.email, displayName: admin.displayName };
+  const kept = keptChange(args.context, { request: args.request, admin });
+  return { user, email, override, step, lock: recoveryLock(admin, email), kept };
+}
+
+export async function action(args: ActionFunctionArgs) {
+  const { admin, email, override, step } = await requireOverride(args);
+  const form = await readForm(args.request, args.context);
+  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  const { reason, confirmation } = change.data;
+  if (!confirms(confirmation, email)) return data(refused(notConfirmed, form), { status: notConfirmed.status });
+  const act = step === "send" ? sendRecovery : revokeOverride;
+  const done = await act(args.context, { admin, overrideId: override.id, reason });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: step })}`, 303);
+}
+
+const day = (at: string) => `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+
+export default function ConsoleOverridePage() {
+  const { user, email, override, step, lock, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
+  const made = `The override holds since ${day(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
+  const effects =
+    step === "send"
+      ? [
+          `${email} gets a mail with a link and a code. Either signs in once, within 15 minutes, and nobody here sees them.`,
+          "A mail of before works no more. Once used, it lifts a ban, confirms the email, and ends what was proven before.",
+          made,
+        ]
+      : [
+          `From the moment you confirm, ${email} is blocked again by whatever blocks it.`,
+          "Recovery mails that were sent under it work no more. Who is signed in already stays so.",
+          made,
+        ];
+  return (
+    <ConsolePage user={user} title={steps[step]} lead={email}>
+      <Card title="What will happen">
+        {lock ? (
+          <Notice>{lock}</Notice>
+        ) : (
+          <ChangeForm
+            effects={effects}
+            confirm={{ text: email, what: "the email of the override" }}
+            failed={failed}
+            submit={steps[step]}
+            cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
+          />
+        )}
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,75 @@
+import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { findRecovery, readRecoveryEmail, recoveryLock } from "../../admin/recovery.ts";
+import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../../admin/recovery-cards.tsx";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Address } from "../../ui/address.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { EmailField } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Recovery · Console · Gatehouse" }];
+
+const doneWords: Record<string, string> = {
+  new: "The override is made. It holds from now on.",
+  send: "The recovery mail is sent. Its link and code work for 15 minutes, once; ones of before work no more.",
+  revoke: "The override is revoked, and what was sent under it works no more.",
+};
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const { searchParams } = new URL(request.url);
+  const asked = searchParams.get("email");
+  const email = readRecoveryEmail(request);
+  const done = searchParams.get("done") ?? "";
+  return {
+    user: { email: admin.email, displayName: admin.displayName },
+    asked,
+    overview: email === null ? null : await findRecovery(context, email),
+    lock: email === null ? null : recoveryLock(admin, email),
+    done: Object.hasOwn(doneWords, done) ? done : null,
+  };
+}
+
+export default function ConsoleRecoveryPage() {
+  const { user, asked, overview, lock, done } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage user={user} title="Recovery" lead="Bring a person back who is locked out.">
+      {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
+      <Card title="Find an email">
+        <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
+          <div className="min-w-48 flex-1">
+            <EmailField
+              id="email"
+              name="email"
+              autoComplete="off"
+              defaultValue={asked ?? ""}
+              errorId="email-error"
+              errors={asked && !overview ? ["Enter a whole email address, such as name@example.com"] : undefined}
+            />
+          </div>
+          <Button>Search</Button>
+        </Form>
+      </Card>
+      {overview ? (
+        <>
+          <h2 className="font-semibold text-title">
+            <Address>{overview.email}</Address>
+          </h2>
+          <OverridesCard overview={overview} lock={lock} />
+          <BlocksCard overview={overview} />
+          <RecoveryEventsCard events={overview.events} />
+        </>
+      ) : (
+        <p className="text-muted">
+          Search first. The email needs no account: a recovery makes one where there is none.
+        </p>
+      )}
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,41 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requireRun } from "../../admin/runs.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
+import { buttonClass } from "../../ui/button.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Moment } from "../../ui/moment.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Run · Console · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  const found = await requireRun(context, params.runId);
+  return { user: { email, displayName }, ...found, now: new Date().toISOString() };
+}
+
+export default function ConsoleRunPage() {
+  const { user, workspace, billing, now, ...detail } = useLoaderData<typeof loader>();
+  const { createdAt } = detail.run;
+  const more: [string, string][] = [
+    ["Workspace", workspace.name ?? "Deleted"],
+    ["Workspace id", workspace.id],
+    ["Started", `${createdAt.slice(0, 19).replace("T", " ")} UTC`],
+  ];
+  const account = [billing.name, billing.account].filter(Boolean).join(", ");
+  if (account) more.push(["Billed by", account]);
+  return (
+    <ConsolePage user={user} title="Run" lead={<Moment at={createdAt} now={now} />}>
+      <AttemptsCard detail={detail} />
+      <RunFactsCard detail={detail} more={more} />
+      <StepsCard detail={detail} />
+      <a href="/admin/providers" className={buttonClass("secondary")}>
+        Providers
+      </a>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,86 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { openSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
+import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../../admin/policy-steps.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data ? policySteps[data.step].title : "Second factor"} · Console · Gatehouse` },
+];
+
+async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const step = params.step ?? "";
+  if (!Object.hasOwn(policySteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
+  return { admin, step: step as PolicyStep };
+}
+
+export async function loader(args: LoaderFunctionArgs) {
+  const { admin, step } = await requireStep(args);
+  const { account, policy } = await requireSubject(args.context, { admin, subjectId: args.params.userId });
+  const { email, displayName } = admin;
+  return {
+    user: { email, displayName },
+    step,
+    subject: { id: account.id, email: account.email },
+    generation: policy.generation,
+    effects: effectsOf(step, { account, policy }),
+    lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
+    open: openSteps(policy).includes(step),
+    kept: keptChange(args.context, { request: args.request, admin }),
+  };
+}
+
+export async function action(args: ActionFunctionArgs) {
+  const { admin, step } = await requireStep(args);
+  const { request, params, context } = args;
+  const form = await readForm(request, context);
+  const change = policyChangeSchema.safeParse(Object.fromEntries(form));
+  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  const subjectId = params.userId ?? "";
+  await requireSubject(context, { admin, subjectId });
+  const done = await takePolicyStep(context, { ...change.data, admin, step, subjectId });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect(`/admin/users/${subjectId}?done=${step}`, 303);
+}
+
+export default function ConsolePolicyPage() {
+  const { user, step, subject, generation, effects, lock, open, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  const base = `/admin/users/${subject.id}`;
+  const { title } = policySteps[step];
+  return (
+    <ConsolePage user={user} title={title} lead={subject.email ?? subject.id}>
+      <Card title="What will happen">
+        {failed || open ? (
+          <ChangeForm
+            effects={effects}
+            confirm={{ text: subject.email ?? "", what: "the account's email" }}
+            failed={failed ?? kept}
+            submit={title}
+            cancelTo={base}
+            hidden={{ generation }}
+          />
+        ) : (
+          <div className="space-y-4">
+            <Notice>{lock ?? "The account is not in a state for this. Look at it again."}</Notice>
+            <a href={base} className={buttonClass("secondary")}>
+              Back to the account
+            </a>
+          </div>
+        )}
+      </Card>
+    </ConsolePage>
+  );
+}

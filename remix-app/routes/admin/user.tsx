@@ -1,0 +1,76 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { FactorList, SessionList, Timeline } from "../../admin/account-lists.tsx";
+import { AccountState } from "../../admin/account-state.tsx";
+import { readTimeline } from "../../admin/accounts.ts";
+import { PolicyCard } from "../../admin/policy-card.tsx";
+import { policySteps } from "../../admin/policy-step.ts";
+import { requireSubject } from "../../admin/policy-steps.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Address } from "../../ui/address.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.account.email ?? "Account"} · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const { account, policy } = await requireSubject(context, { admin, subjectId: params.userId });
+  const { searchParams } = new URL(request.url);
+  const cursor = searchParams.get("cursor");
+  const timeline = await readTimeline(context, { subjectId: account.id, cursor });
+  const done = Object.entries(policySteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
+  const { state, generation, locks } = policy;
+  const { email, displayName } = admin;
+  return { user: { email, displayName }, account, policy: { state, generation, locks }, timeline, cursor, done };
+}
+
+export default function ConsoleUserPage() {
+  const { user, account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
+  const base = `/admin/users/${account.id}`;
+  return (
+    <ConsolePage
+      user={user}
+      title={account.email ? <Address>{account.email}</Address> : "Account"}
+      lead={account.displayName}
+    >
+      {done ? <Notice tone="good">{done}</Notice> : null}
+      <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
+        <AccountState account={account} policy={policy} />
+        <p className="mt-4 break-all font-mono text-muted text-small">{account.id}</p>
+      </Card>
+      <PolicyCard id={account.id} policy={policy} />
+      <Card title="Authenticators">
+        <FactorList factors={account.factors} />
+      </Card>
+      <Card title="Sessions" lead="Where the account is signed in.">
+        <SessionList sessions={account.sessions} />
+      </Card>
+      <Card
+        id="timeline"
+        title={cursor ? "Timeline, earlier" : "Timeline"}
+        lead="What its owner did, and what admins did to it."
+      >
+        <Timeline entries={timeline.entries} />
+        <nav aria-label="Timeline" className="mt-4 flex gap-4 empty:hidden">
+          {cursor ? (
+            <a className="link" href={`${base}#timeline`}>
+              Newest
+            </a>
+          ) : null}
+          {timeline.nextCursor ? (
+            <a className="link" href={`${base}?${new URLSearchParams({ cursor: timeline.nextCursor })}#timeline`}>
+              Earlier
+            </a>
+          ) : null}
+        </nav>
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,17 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { accountProblem, withoutDevice } from "../../accounts/answers.ts";
+import { signOutAccount } from "../../accounts/sign-out.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+
+export const handle: RouteHandle = { methods: ["DELETE"] };
+
+/** `DELETE /api/v1/auth/accounts/{id}`: takes an account off this browser, and ends its session. */
+export async function action({ params, context }: ActionFunctionArgs) {
+  if (!context.session.device) throw accountProblem(withoutDevice(context), context);
+  const accountId = z.uuid().safeParse(params.accountId);
+  if (!accountId.success) throw accountProblem("no_account", context);
+  const { status, ...answer } = await signOutAccount(context, accountId.data);
+  if (status !== "signed_out") throw accountProblem(status, context);
+  return Response.json(answer);
+}

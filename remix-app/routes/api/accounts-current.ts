@@ -1,0 +1,35 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { currentRouteRequest } from "../../accounts/account-calls.ts";
+import { accountProblem, withoutDevice } from "../../accounts/answers.ts";
+import { lastRoute } from "../../accounts/last-route.ts";
+import { tagOf } from "../../accounts/seal.ts";
+import { VaultUnavailable } from "../../accounts/vault.ts";
+import { readJson } from "../../http/json-body.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+
+export const handle: RouteHandle = { methods: ["PATCH"] };
+
+/** `PATCH /api/v1/auth/accounts/current`: where the active account is, to be come back to. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { requestId, origin, session } = context;
+  const { auth, device, vault, stored: live } = session;
+  if (auth.status === "unavailable") throw accountProblem("unavailable", context);
+  if (!device) throw accountProblem(withoutDevice(context), context);
+  if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
+  const { route } = await readJson(request, { schema: currentRouteRequest, requestId });
+  const kept = lastRoute(route, { origin });
+  if (kept === null) {
+    throw problem("INVALID_REQUEST", {
+      requestId,
+      detail: "No account rests on this page.",
+      members: { param: "route" },
+    });
+  }
+  const { sub: userId, session_id: sessionId } = auth.claims;
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
+  await vault.keep({ device: device.device, entry, lastRoute: kept }).catch((error: unknown) => {
+    throw error instanceof VaultUnavailable ? accountProblem("unavailable", context) : error;
+  });
+  return new Response(null, { status: 204 });
+}

@@ -1,0 +1,12 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { SignedOutAnswer } from "../../accounts/account-calls.ts";
+import { accountProblem } from "../../accounts/answers.ts";
+import { signOutAll } from "../../accounts/sign-out.ts";
+
+/** `POST /api/v1/auth/accounts/logout-all`: signs this browser out of all its accounts. */
+export async function action({ context }: ActionFunctionArgs) {
+  const { auth, device } = context.session;
+  if (auth.status === "anonymous" && !device) throw accountProblem("no_device", context);
+  if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
+  return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
+}

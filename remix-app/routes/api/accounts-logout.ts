@@ -1,0 +1,19 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { SignedOutAnswer } from "../../accounts/account-calls.ts";
+import { accountProblem } from "../../accounts/answers.ts";
+import { signOutAccount, signOutAll } from "../../accounts/sign-out.ts";
+
+/** `POST /api/v1/auth/accounts/logout`: signs out of the active account; the one used last takes over. */
+export async function action({ context }: ActionFunctionArgs) {
+  const { auth } = context.session;
+  if (auth.status === "unavailable") throw accountProblem("unavailable", context);
+  if (auth.status !== "authenticated") throw accountProblem("no_device", context);
+  if (auth.via === "bearer") {
+    // It has no other account to move to.
+    if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
+    return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
+  }
+  const { status, ...answer } = await signOutAccount(context, auth.claims.sub);
+  if (status !== "signed_out") throw accountProblem(status, context);
+  return Response.json(answer);
+}

@@ -1,0 +1,17 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { type Switched, switchRequest } from "../../accounts/account-calls.ts";
+import { accountProblem, entryPath, withoutDevice } from "../../accounts/answers.ts";
+import { lastRoute } from "../../accounts/last-route.ts";
+import { switchAccount } from "../../accounts/switch-account.ts";
+import { readJson } from "../../http/json-body.ts";
+
+/** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { requestId, origin, session } = context;
+  if (!session.device) throw accountProblem(withoutDevice(context), context);
+  const { accountId, targetRoute, currentRoute } = await readJson(request, { schema: switchRequest, requestId });
+  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, { origin }) });
+  if (outcome.status !== "switched") throw accountProblem(outcome.status, context);
+  const redirectTo = entryPath({ targetRoute, lastRoute: outcome.lastRoute, origin });
+  return Response.json({ accountId, redirectTo } satisfies Switched);
+}

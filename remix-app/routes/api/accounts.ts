@@ -1,0 +1,35 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { AccountList } from "../../accounts/account-calls.ts";
+import { accountProblem } from "../../accounts/answers.ts";
+import { problem } from "../../http/problem.ts";
+import { getUser } from "../../identity/user.ts";
+
+/** `GET /api/v1/auth/accounts`: the accounts of this browser; for a bearer, which has none, its own alone. */
+export async function loader({ context }: LoaderFunctionArgs) {
+  const { session, requestId } = context;
+  const { auth, device, accounts } = session;
+  if (auth.status === "unavailable") throw accountProblem("unavailable", context);
+  if (device) {
+    const activeAccountId = accounts.find(({ active }) => active)?.id ?? null;
+    return Response.json({ activeAccountId, accounts } satisfies AccountList);
+  }
+  const user = await getUser(context);
+  if (!user || auth.status !== "authenticated") {
+    throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  const { iat, amr } = auth.claims;
+  const timeOf = (seconds: number) => new Date(seconds * 1000).toISOString();
+  const { id, email, displayName, avatarUrl } = user;
+  const account = {
+    id,
+    email,
+    displayName,
+    avatarUrl,
+    active: true,
+    requiresReauth: false,
+    lastRoute: null,
+    lastActiveAt: timeOf(iat),
+    addedAt: timeOf(Math.min(iat, ...amr.map(({ timestamp }) => timestamp))),
+  };
+  return Response.json({ activeAccountId: id, accounts: [account] } satisfies AccountList);
+}

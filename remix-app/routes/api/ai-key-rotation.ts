@@ -1,0 +1,20 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { exactAmounts } from "../../studio/format-amount.ts";
+import { rotationSchema } from "../../studio/keys/key-schema.ts";
+import { rotateKey } from "../../studio/keys/keys.ts";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+/** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "manage_ai_keys",
+  });
+  await requireFreshUser(context, request);
+  const { overlapSeconds } = await readJson(request, { schema: rotationSchema, requestId: context.requestId });
+  const manager = { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" };
+  return Response.json(exactAmounts(await rotateKey(context, { ...manager, overlapSeconds })), { status: 201 });
+}

@@ -1,0 +1,28 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { pageAccountHeader, requirePageAccount } from "../../http/page-account.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { askAsMember, endpoints, type PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { methods: ["POST"] };
+
+/**
+ * `POST /api/v1/workspaces/{wsId}/ai/playground/{chat|speech|embeddings}`: the gateway's endpoint of that name for the
+ * playground's page, by the member's session. Bodies and answers are the gateway's, byte for byte.
+ */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { workspaceId, endpoint = "" } = params;
+  const permission = "use_ai_studio";
+  const pageAccount = request.headers.get(pageAccountHeader);
+  if (pageAccount !== null) requirePageAccount(context, { request, pageAccount });
+  const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
+  return askAsMember(context, {
+    path: endpoints[endpoint as PlaygroundEndpoint],
+    workspaceId: workspace.id,
+    body: await request.arrayBuffer(),
+    contentType: request.headers.get("content-type"),
+    signal: request.signal,
+  });
+}

@@ -1,0 +1,29 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { parseExactJson } from "#shared/exact-json.ts";
+import { enteredInvoice } from "#shared/provider-records.ts";
+import { readJson } from "../../http/json-body.ts";
+import { readPageQuery } from "../../http/page-query.ts";
+import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
+import { exactAmounts } from "../../studio/format-amount.ts";
+import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
+import { requireStudioReader } from "../../studio/studio-reader.ts";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+/** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: all that are kept; an app session may. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
+  const { limit, cursor } = readPageQuery(request, context);
+  return Response.json(exactAmounts(await listProviderInvoices(context, { reader, query: { limit, cursor } })));
+}
+
+/** `POST` of the same: the console's own entry. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const { requestId } = context;
+  const invoice = await readJson(request, { schema: enteredInvoice, requestId, parse: parseExactJson });
+  return Response.json(await recordInvoice(context, { userId: user.id, workspaceId: workspace.id, invoice }));
+}

@@ -1,0 +1,12 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
+import { exactAmounts } from "../../studio/format-amount.ts";
+import { readWindowQuery } from "../../studio/range.ts";
+import { requireStudioReader } from "../../studio/studio-reader.ts";
+
+/** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`; an app session may. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
+  const query = readWindowQuery(request, context);
+  return Response.json(exactAmounts(await reconcileCosts(context, { reader, query })));
+}

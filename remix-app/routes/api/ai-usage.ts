@@ -1,0 +1,25 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import { exactAmounts } from "../../studio/format-amount.ts";
+import { readWindowQuery } from "../../studio/range.ts";
+import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+/** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to`; `groupBy` names other dimensions, with commas between. */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const query = readWindowQuery(request, context);
+  const asked = new URL(request.url).searchParams.get("groupBy") ?? undefined;
+  const groupBy = usageQuery.shape.groupBy.safeParse(asked);
+  if (!groupBy.success) {
+    const detail = `groupBy takes any of ${usageDimensions.join(", ")}.`;
+    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
+  }
+  const usage = await readUsage(context, { reader, query, groupBy: groupBy.data });
+  return Response.json(exactAmounts({ currency: "USD", workspaceId: workspace.id, ...usage }));
+}

@@ -1,0 +1,14 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { sessionTokenRequest } from "../../satellites/app-calls.ts";
+import { readAppRequest, requireAppClient } from "../../satellites/app-client.ts";
+import { introspectAppSession } from "../../satellites/app-sessions.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/introspect`: what a session is worth now, in RFC 7662's shape. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
+  return Response.json(await introspectAppSession(context, { client, token }));
+}

@@ -1,0 +1,14 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { sessionTokenRequest } from "../../satellites/app-calls.ts";
+import { readAppRequest, requireAppClient } from "../../satellites/app-client.ts";
+import { refreshAppSession } from "../../satellites/app-sessions.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/refresh`: a new token in the place of a session's. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
+  return Response.json(await refreshAppSession(context, { client, token }));
+}

@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { sessionTokenRequest } from "../../satellites/app-calls.ts";
+import { readAppRequest, requireAppClient } from "../../satellites/app-client.ts";
+import { revokeAppCredential } from "../../satellites/revoke-credential.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/app-sessions/revoke`: ends a session, or a token for the gateway; one that is none is no error. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token } = await readAppRequest(request, { context, client, schema: sessionTokenRequest });
+  await revokeAppCredential(context, { client, token });
+  return new Response(null, { status: 204 });
+}

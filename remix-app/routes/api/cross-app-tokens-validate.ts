@@ -1,0 +1,17 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { validateRequest } from "../../satellites/app-calls.ts";
+import { readAppRequest, requireAppClient } from "../../satellites/app-client.ts";
+import { openAppSessions, previewHandoff, proveHandoff } from "../../satellites/handoff.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
+
+/** `POST /api/v1/auth/cross-app-tokens/validate`: an app's server redeems a token, or is told null. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const client = requireAppClient(request, context);
+  const { token, preview } = await readAppRequest(request, { context, client, schema: validateRequest });
+  const handoff = await proveHandoff(context, { client, token });
+  if (!handoff) return Response.json(null);
+  if (preview) return Response.json(await previewHandoff(context, handoff));
+  return Response.json(await openAppSessions(context, { client, handoff }));
+}

@@ -1,0 +1,21 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireUser } from "../../identity/user.ts";
+import { mintRequest } from "../../satellites/app-calls.ts";
+import { mintCrossAppToken, revokeCrossAppTokens } from "../../satellites/handoff.ts";
+
+export const handle: RouteHandle = { methods: ["POST", "DELETE"] };
+
+const appName = /^[a-z][a-z0-9-]{1,39}$/;
+
+/** `POST` and `DELETE /api/v1/auth/cross-app-tokens`: a full session mints a token, or ends all outstanding. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireUser(context, request);
+  if (request.method === "DELETE") return Response.json({ revoked: await revokeCrossAppTokens(context, user) });
+  const { requestId } = context;
+  const { targetApp, expirySeconds } = await readJson(request, { schema: mintRequest, requestId });
+  if (!appName.test(targetApp)) throw problem("NOT_FOUND", { requestId, detail: "There is no such app." });
+  return Response.json(await mintCrossAppToken(context, { user, targetApp, expirySeconds }), { status: 201 });
+}

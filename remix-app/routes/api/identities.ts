@@ -1,0 +1,12 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type IdentityList, listIdentities } from "../../identity/sign-in-methods.ts";
+import { requireUser } from "../../identity/user.ts";
+
+/** `GET /api/v1/users/me/identities`. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const identities = await listIdentities(context, await requireUser(context, request));
+  return Response.json({
+    identities: identities.map(({ unlinkable: _, ...identity }) => identity),
+    canUnlink: identities.some(({ unlinkable }) => unlinkable),
+  } satisfies IdentityList);
+}

@@ -1,0 +1,24 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { isForm, readForm } from "../../http/form.ts";
+import { readJson } from "../../http/json-body.ts";
+import { problem } from "../../http/problem.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { beginLink, requireProvider } from "../../oauth/begin-oauth.ts";
+import { type LinkBegun, linkRequest } from "../../oauth/link-calls.ts";
+import { linkedAccountsPath } from "../../settings/paths.ts";
+
+/** `POST /api/v1/users/me/identities/link/{provider}`: where the browser has to go to link an account. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const provider = requireProvider(context, params.provider);
+  const user = await requireFreshUser(context, request);
+  const asForm = isForm(request);
+  const { requestId, origin } = context;
+  const given = asForm
+    ? linkRequest.safeParse(Object.fromEntries(await readForm(request, context)))
+    : await readJson(request, { schema: linkRequest, requestId }).then((data) => ({ success: true as const, data }));
+  if (!given.success) throw problem("INVALID_REQUEST", { requestId });
+  const returnTo = redirectTarget(given.data.returnTo, { origin, fallback: linkedAccountsPath });
+  const url = await beginLink(context, { provider, returnTo, user });
+  return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkBegun);
+}

@@ -1,0 +1,17 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { unlinkIdentity } from "../../identity/sign-in-methods.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+
+export const handle: RouteHandle = { methods: ["DELETE"] };
+
+/** `DELETE /api/v1/users/me/identities/{id}`: 409 where it is the last usable way to sign in. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const id = z.uuid().safeParse(params.identityId);
+  if (!id.success) throw problem("NOT_FOUND", { requestId: context.requestId });
+  await unlinkIdentity(context, { user, id: id.data });
+  return new Response(null, { status: 204 });
+}

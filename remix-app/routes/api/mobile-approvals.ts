@@ -1,0 +1,13 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ApprovalList } from "../../login-challenges/challenge-calls.ts";
+import { requirePhone } from "../../login-challenges/parties.ts";
+import { pendingApprovals } from "../../mfa/mobile-approval/answer-approval.ts";
+
+/**
+ * `GET /api/v1/auth/mfa/mobile/approvals`: what waits for a phone at AAL2. There are 20 at most, so there is never a
+ * next page.
+ */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { claims } = await requirePhone(context, request);
+  return Response.json({ approvals: await pendingApprovals(context, claims), nextCursor: null } satisfies ApprovalList);
+}

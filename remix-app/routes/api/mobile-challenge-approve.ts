@@ -1,0 +1,21 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { recordEvent } from "../../activity/record-event.ts";
+import { readJson } from "../../http/json-body.ts";
+import { requireLocalAuthentication } from "../../login-challenges/approving-device.ts";
+import { approvalDecision } from "../../login-challenges/challenge-calls.ts";
+import { requirePhone } from "../../login-challenges/parties.ts";
+import { answerApproval } from "../../mfa/mobile-approval/answer-approval.ts";
+
+/** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve`: the phone's answer, at AAL2. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, claims } = await requirePhone(context, request);
+  const { requestId } = context;
+  const { decision, pairCode, device } = await readJson(request, { schema: approvalDecision, requestId });
+  const approve = decision === "approve";
+  if (approve) requireLocalAuthentication(context, device);
+  const answer = { challengeId: params.id ?? "", approve, pairCode, claims, device };
+  const status = await answerApproval(context, answer);
+  const kind = approve ? "mfa_approved" : "mfa_rejected";
+  await recordEvent(context, { userId: user.id, kind, details: { device: device.name } });
+  return Response.json({ status });
+}

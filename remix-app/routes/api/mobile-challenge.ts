@@ -1,0 +1,22 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import { getUser } from "../../identity/user.ts";
+import { requireChallenge } from "../../login-challenges/challenge.ts";
+import { requireBrowser } from "../../login-challenges/parties.ts";
+import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
+
+/**
+ * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=`: the asking session's poll. Once it is approved, it is bound to
+ * that session and the answer sets the approval's cookie. HEAD only looks.
+ */
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const claims = requireBrowser(context);
+  const key = { id: params.id ?? "", secret: new URL(request.url).searchParams.get("secret") ?? "" };
+  if (request.method === "HEAD") {
+    await requireChallenge(context, { kind: "mfa_mobile", key, sessionId: claims.session_id });
+    return new Response(null);
+  }
+  if (!(await getUser(context))) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
+  const { status, validUntil } = await bindApproval(context, { key, claims });
+  return Response.json({ status, ...(validUntil ? { validUntil } : {}) });
+}

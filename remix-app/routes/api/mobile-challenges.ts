@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import { getUser } from "../../identity/user.ts";
+import type { ApprovalBegun } from "../../login-challenges/challenge-calls.ts";
+import { requireBrowser } from "../../login-challenges/parties.ts";
+import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
+
+/** `POST /api/v1/auth/mfa/mobile/challenges`: a browser that owes its second factor asks for it on a phone. */
+export async function action({ context }: ActionFunctionArgs) {
+  requireBrowser(context);
+  const user = await getUser(context);
+  if (!user) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
+  const { id, secret, pairCode, expiresAt } = await requestApproval(context, user);
+  return Response.json({ id, secret, pairCode, expiresAt } satisfies ApprovalBegun, { status: 201 });
+}

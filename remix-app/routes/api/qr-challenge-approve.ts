@@ -1,0 +1,19 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { recordEvent } from "../../activity/record-event.ts";
+import { readJson } from "../../http/json-body.ts";
+import { requireLocalAuthentication } from "../../login-challenges/approving-device.ts";
+import { handoffApproval } from "../../login-challenges/challenge-calls.ts";
+import { requirePhone } from "../../login-challenges/parties.ts";
+import { decideChallenge } from "../../qr-login/decide.ts";
+
+/** `POST /api/v1/auth/qr-login/challenges/{id}/approve`: the phone of the account that asked. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, claims } = await requirePhone(context, request);
+  const { requestId } = context;
+  const { secret, device } = await readJson(request, { schema: handoffApproval, requestId });
+  requireLocalAuthentication(context, device);
+  const key = { id: params.id ?? "", secret };
+  const status = await decideChallenge(context, { key, approve: true, claims, device });
+  await recordEvent(context, { userId: user.id, kind: "qr_approved", details: { device: device.name } });
+  return Response.json({ status });
+}

@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { recordEvent } from "../../activity/record-event.ts";
+import { readJson } from "../../http/json-body.ts";
+import { handoffRejection } from "../../login-challenges/challenge-calls.ts";
+import { requirePhone } from "../../login-challenges/parties.ts";
+import { decideChallenge } from "../../qr-login/decide.ts";
+
+/** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: the phone of the account that asked. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, claims } = await requirePhone(context, request);
+  const { secret } = await readJson(request, { schema: handoffRejection, requestId: context.requestId });
+  const status = await decideChallenge(context, { key: { id: params.id ?? "", secret }, approve: false, claims });
+  await recordEvent(context, { userId: user.id, kind: "qr_rejected" });
+  return Response.json({ status });
+}

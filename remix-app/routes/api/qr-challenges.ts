@@ -1,0 +1,16 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { requireUser } from "../../identity/user.ts";
+import type { HandoffBegun } from "../../login-challenges/challenge-calls.ts";
+import { requireBrowser } from "../../login-challenges/parties.ts";
+import { beginHandoff } from "../../qr-login/begin-handoff.ts";
+import { challengeLink } from "../../qr-login/challenge-link.ts";
+
+/** `POST /api/v1/auth/qr-login/challenges`: a signed-in browser asks its account's phone for a fresh session. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  requireBrowser(context);
+  const user = await requireUser(context, request);
+  const begun = await beginHandoff(context, user);
+  const { id, secret, expiresAt } = begun;
+  const answer = { id, secret, payload: challengeLink(begun, context), expiresAt } satisfies HandoffBegun;
+  return Response.json(answer, { status: 201 });
+}

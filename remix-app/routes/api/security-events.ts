@@ -1,0 +1,11 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listEvents } from "../../activity/list-events.ts";
+import { readPageQuery } from "../../http/page-query.ts";
+import { requireUser } from "../../identity/user.ts";
+
+/** `GET /api/v1/users/me/security-events`: what happened to the account, newest first. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const { requestId } = context;
+  return Response.json(await listEvents(user, { ...readPageQuery(request, context), requestId }));
+}

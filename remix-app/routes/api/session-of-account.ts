@@ -1,0 +1,17 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { endSession } from "../../identity/account-sessions.ts";
+import { requireFreshUser, requireUser } from "../../identity/user.ts";
+
+export const handle: RouteHandle = { methods: ["DELETE"] };
+
+/** `DELETE /api/v1/users/me/sessions/{id}`: signs out there; another place than this one needs step-up. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const sessionId = params.sessionId ?? "";
+  let user = await requireUser(context, request);
+  if (sessionId !== user.sessionId) user = await requireFreshUser(context, request);
+  if (!(await endSession(context, { user, sessionId }))) throw problem("NOT_FOUND", { requestId: context.requestId });
+  if (sessionId === user.sessionId) context.session.clear();
+  return new Response(null, { status: 204 });
+}

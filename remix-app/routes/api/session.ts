@@ -1,0 +1,21 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import type { SessionAnswer } from "../../identity/session-answer.ts";
+import { getUser } from "../../identity/user.ts";
+
+/** `GET /api/v1/auth/session`: who is signed in, also where a second step is still due. */
+export async function loader({ context }: LoaderFunctionArgs) {
+  const user = await getUser(context);
+  if (!user) {
+    throw problem("UNAUTHENTICATED", { requestId: context.requestId, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  const { id, email, displayName, avatarUrl, sessionId, aal } = user;
+  const { required, satisfied } = user.mfa;
+  return Response.json({
+    user: { id, email, displayName, avatarUrl },
+    sessionId,
+    aal,
+    mfa: { required, satisfied },
+    activeAccountId: id,
+  } satisfies SessionAnswer);
+}

@@ -1,0 +1,121 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { cookies } from "../../http/cookie-table.ts";
+import { clearCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { secondStepPath } from "../../identity/second-step.ts";
+import { shownAs } from "../../identity/user.ts";
+import { readChallenge } from "../../login-challenges/challenge.ts";
+import { keepChallenge, keptChallenge } from "../../login-challenges/kept-challenge.ts";
+import { requireBrowser } from "../../login-challenges/parties.ts";
+import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
+import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
+import { openStep } from "../../mfa/open-step.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button } from "../../ui/button.tsx";
+import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { OtherWays } from "../../ui/other-ways.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Approve in the app · Gatehouse" }];
+
+const cookie = cookies.approvalChallenge;
+
+/** For whom a phone can help; everybody else is sent where they belong. */
+async function openApproval(context: AppLoadContext, request: Request) {
+  const step = await openStep(context, { request });
+  const { mfa } = step.user;
+  if (mfa.satisfied) throw redirect(step.destination);
+  if (!mfa.enrolled || mfa.policy === "recovery_in_progress") throw redirect(secondStepPath(mfa, step.destination));
+  return step;
+}
+
+/** Shows how the request stands that this browser waits for. However often it is loaded, nothing is bound. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openApproval(context, request);
+  const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };
+  const key = keptChallenge(context, cookie);
+  const progress = key && (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId }));
+  if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
+  const { status } = progress;
+  if (status !== "created" && status !== "approved") return { ...shown, status };
+  const query = new URLSearchParams({ secret: key.secret });
+  const pollPath = `/api/v1/auth/mfa/mobile/challenges/${key.id}?${query}`;
+  return { ...shown, status, pollPath, pairCode: key.shown };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const claims = requireBrowser(context);
+  const { user, destination } = await openApproval(context, request);
+  const here = detour("/mfa/app", destination);
+  if ((await readForm(request, context)).get("intent") !== "continue") {
+    const asked = await requestApproval(context, user);
+    keepChallenge(context, cookie, { key: asked, shown: asked.pairCode });
+    throw redirect(here, 303);
+  }
+  const key = keptChallenge(context, cookie);
+  const known =
+    key && typeof (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId })) === "object";
+  if (!known || (await bindApproval(context, { key, claims })).status !== "bound") throw redirect(here, 303);
+  clearCookie(context, cookie);
+  throw redirect(destination, 303);
+}
+
+const endings = {
+  rejected: "It was rejected. If that was not you, change your password.",
+  expired: "That request is too old. Each one is good for five minutes.",
+  locked: "Too many wrong codes were entered on the phone, so that request is locked.",
+  consumed: "That request was used already.",
+  bound: "That approval is over.",
+};
+
+export default function MobileApprovalPage() {
+  const shown = useLoaderData<typeof loader>();
+  const { email, destination, codePath } = shown;
+  const open = "pairCode" in shown;
+  return (
+    <EntryPage
+      title="Approve in the app"
+      lead={
+        open
+          ? "In the Gatehouse app, open the request and enter this code. It is good for five minutes."
+          : "A phone that is signed in to your account, with its second step done, can approve this sign-in."
+      }
+    >
+      {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
+      <p>
+        Signing in as <strong className="font-semibold">{email}</strong>.
+      </p>
+      {"pairCode" in shown ? (
+        <>
+          <p className="rounded-card border border-line bg-surface py-5 text-center">
+            <span className="block text-muted text-small">Code for the app</span>
+            <strong className="font-mono font-semibold text-display tracking-widest">
+              {shown.pairCode.replace(/^(\d{3})/, "$1 ")}
+            </strong>
+          </p>
+          <ChallengeWaiting status={shown.status} pollPath={shown.pollPath} next={destination} />
+        </>
+      ) : null}
+      <AccountForm data-once>
+        <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
+          {open ? "Ask again with a new code" : "Ask my phone"}
+        </Button>
+      </AccountForm>
+      <OtherWays
+        ways={[{ to: codePath, label: "Enter a code", hint: "The six digits that your authenticator app shows." }]}
+        help="Reject on the phone what you did not ask for yourself: somebody may know your password."
+      />
+    </EntryPage>
+  );
+}

@@ -1,0 +1,146 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { recordEvent } from "../../activity/record-event.ts";
+import { errorsAt } from "../../http/field-error.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { shownAs } from "../../identity/user.ts";
+import { startEnrollmentSchema, verifyEnrollmentSchema } from "../../mfa/code-schema.ts";
+import { enrollmentOf, startEnrollment } from "../../mfa/enroll.ts";
+import { openEnrollment } from "../../mfa/open-step.ts";
+import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
+import { verifyCode } from "../../mfa/verify-code.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EnrollmentForm } from "../../ui/enrollment-form.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { SignOutForm } from "../../ui/other-ways.tsx";
+import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Add an authenticator app · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openEnrollment(context, request);
+  const recovered = new URL(request.url).searchParams.has("recovered");
+  return { email: shownAs(user), due: !user.mfa.satisfied, recovered, destination };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination } = await openEnrollment(context, request);
+  const form = await readForm(request, context);
+  const step = form.get("step");
+
+  if (step === "start") {
+    const submission = parseWithZod(form, { schema: startEnrollmentSchema });
+    if (submission.status !== "success") {
+      return data({ enrollment: null, codes: null, result: submission.reply() }, { status: 400 });
+    }
+    const started = await startEnrollment(context, { user, name: submission.value.name });
+    if (started.started) return data({ enrollment: started.enrollment, codes: null, result: undefined });
+    const result = submission.reply({ formErrors: [started.message] });
+    return data({ enrollment: null, codes: null, result }, { status: started.status });
+  }
+
+  const submission = parseWithZod(form, { schema: verifyEnrollmentSchema });
+  if (submission.status !== "success") {
+    const carried = verifyEnrollmentSchema.omit({ code: true }).safeParse(Object.fromEntries(form));
+    if (!carried.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+    const enrollment = enrollmentOf({ ...carried.data, user });
+    return data({ enrollment, codes: null, result: submission.reply() }, { status: 400 });
+  }
+  const verification = await verifyCode(context, { user, ...submission.value });
+  if (!verification.verified) {
+    const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    const enrollment = enrollmentOf({ ...submission.value, user });
+    return data({ enrollment, codes: null, result }, { status: verification.status });
+  }
+  const { name } = submission.value;
+  await recordEvent(context, { userId: user.id, kind: "authenticator_added", details: { name } });
+  const { left } = await recoveryState(context, user);
+  if (left > 0) throw redirect(destination);
+  return data({ enrollment: null, codes: await createRecoveryCodes(context, user.id), result: undefined });
+}
+
+export default function EnrollPage() {
+  const { email, due, recovered, destination } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { name, code }] = useForm<{ name: string; code: string }>({ id: "enroll", lastResult: answer?.result });
+  const summary = <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name, code })} />;
+  const leave = due ? (
+    <SignOutForm />
+  ) : (
+    <a href={destination} className={`${buttonClass("quiet")} w-full`}>
+      Not now
+    </a>
+  );
+
+  if (answer?.codes) {
+    return (
+      <EntryPage
+        title="Save your recovery codes"
+        lead="Your authenticator app is set up. If you lose it, one of these codes lets you set up another."
+        themeSwitch={false}
+      >
+        <RecoveryCodes codes={answer.codes} email={email} />
+        <a href={destination} className={`${buttonClass("primary")} w-full print:hidden`}>
+          I have saved them
+        </a>
+      </EntryPage>
+    );
+  }
+  if (answer?.enrollment) {
+    return (
+      <EntryPage title="Set up your authenticator app" themeSwitch={false}>
+        {summary}
+        <EnrollmentForm formId={form.id} enrollment={answer.enrollment} code={code} />
+        {leave}
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage
+      title="Add an authenticator app"
+      lead={
+        due
+          ? "This account must have one. From then on, signing in asks for a code from it."
+          : "From then on, signing in asks for a code from it. A stolen password alone opens nothing."
+      }
+    >
+      {recovered ? (
+        <Notice tone="good">
+          Your authenticators were removed, and every other device is signed out. Add the one that you use now.
+        </Notice>
+      ) : null}
+      {summary}
+      <p>
+        For <strong className="font-semibold">{email}</strong>. Any app for time-based codes works: 1Password, Aegis,
+        Google Authenticator, Microsoft Authenticator and others.
+      </p>
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        <input type="hidden" name="step" value="start" />
+        <Field
+          id={name.id}
+          name={name.name}
+          label="Name (optional)"
+          hint="To tell it from others later, such as “Work phone”."
+          type="text"
+          autoComplete="off"
+          maxLength={60}
+          defaultValue={name.initialValue}
+          errorId={name.errorId}
+          errors={name.errors}
+        />
+        <Button className="w-full">Set it up</Button>
+      </AccountForm>
+      {leave}
+    </EntryPage>
+  );
+}

@@ -1,0 +1,122 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { errorsAt } from "../../http/field-error.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { revokeSession } from "../../identity/revoke-session.ts";
+import { secondStepPath } from "../../identity/second-step.ts";
+import { shownAs } from "../../identity/user.ts";
+import { listAuthenticators } from "../../mfa/authenticators.ts";
+import { challengeSchema } from "../../mfa/code-schema.ts";
+import { openStep } from "../../mfa/open-step.ts";
+import { recoveryState } from "../../mfa/recovery-codes.ts";
+import { verifyCode } from "../../mfa/verify-code.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button } from "../../ui/button.tsx";
+import { CodeFields } from "../../ui/code-fields.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { OtherWays, SignOutForm } from "../../ui/other-ways.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Enter your code · Gatehouse" }];
+
+/** For whom there is something to challenge; everybody else is sent where they belong. */
+async function openChallenge(context: AppLoadContext, request: Request) {
+  const step = await openStep(context, { request });
+  const { mfa } = step.user;
+  if (mfa.satisfied) throw redirect(step.destination);
+  if (!mfa.enrolled && mfa.policy !== "recovery_in_progress") throw redirect(secondStepPath(mfa, step.destination));
+  return step;
+}
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openChallenge(context, request);
+  const closed = user.mfa.policy === "recovery_in_progress";
+  if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
+  const authenticators = closed ? [] : (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
+  return {
+    email: shownAs(user),
+    closed,
+    authenticators,
+    recoveryPath: detour("/mfa/recovery", destination),
+    appPath: detour("/mfa/app", destination),
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination } = await openChallenge(context, request);
+  const submission = parseWithZod(await readForm(request, context), { schema: challengeSchema });
+  if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+  const verification = await verifyCode(context, { user, ...submission.value });
+  if (!verification.verified) {
+    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    return data(reply, { status: verification.status });
+  }
+  const state = await context.session.issuedState();
+  if (state.status !== "alive" || state.facts.policy.satisfied) throw redirect(destination);
+  // The code was right and the sign-in itself is too old for the account: it has to be done again.
+  await revokeSession(context);
+  context.session.clear();
+  throw redirect(detour("/login", destination));
+}
+
+export default function ChallengePage() {
+  const { email, closed, authenticators, recoveryPath, appPath } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { factorId, code }] = useForm<{ factorId: string; code: string }>({ id: "challenge", lastResult });
+  if (closed) {
+    return (
+      <EntryPage
+        title="This account is being reset"
+        lead="The removal of its authenticators has begun. The account opens again once that is done."
+      >
+        <p>If it takes longer than a few minutes, tell the administrator who helps you.</p>
+        <SignOutForm />
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title="Enter your code" lead="Open your authenticator app. It shows a new code every 30 seconds.">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />
+      <p>
+        Signing in as <strong className="font-semibold">{email}</strong>.
+      </p>
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        <CodeFields
+          authenticators={authenticators}
+          chosen={factorId.initialValue}
+          factorName={factorId.name}
+          code={code}
+          autoFocus={lastResult === undefined}
+        />
+        <Button className="w-full">Verify</Button>
+      </AccountForm>
+      <OtherWays
+        ways={[
+          {
+            to: appPath,
+            label: "Approve in the app",
+            hint: "On a phone that is signed in to your account already.",
+          },
+          {
+            to: recoveryPath,
+            label: "Use a recovery code",
+            hint: "It removes your authenticators, so that you can add a new one.",
+          },
+        ]}
+        help="No app and no recovery code? Ask an administrator of this service to reset your authenticators."
+      />
+    </EntryPage>
+  );
+}

@@ -1,0 +1,76 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser, shownAs } from "../../identity/user.ts";
+import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
+import { securityPath } from "../../mfa/security-path.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Recovery codes · Gatehouse" }];
+
+/** Codes recover authenticators: without one there is nothing that they could do. */
+async function requireEnrolledUser(context: AppLoadContext, request: Request) {
+  const user = await requireFreshUser(context, request);
+  if (!user.mfa.enrolled) throw redirect(securityPath);
+  return user;
+}
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireEnrolledUser(context, request);
+  const { left } = await recoveryState(context, user);
+  return { email: shownAs(user), left };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireEnrolledUser(context, request);
+  await readForm(request, context);
+  return data({ codes: await createRecoveryCodes(context, user.id) });
+}
+
+export default function RecoveryCodesPage() {
+  const { email, left } = useLoaderData<typeof loader>();
+  const codes = useActionData<typeof action>()?.codes;
+  if (codes) {
+    return (
+      <EntryPage
+        title="Save your recovery codes"
+        lead="If you lose your authenticator app, one of them lets you add another."
+        themeSwitch={false}
+      >
+        <RecoveryCodes codes={codes} email={email} />
+        <a href={securityPath} className={`${buttonClass("primary")} w-full print:hidden`}>
+          I have saved them
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage
+      title="Create new recovery codes"
+      lead={
+        left === 0
+          ? "If you lose your authenticator app, one of them lets you add another."
+          : `You have ${left === 1 ? "one code" : `${left} codes`} left. New ones take their place, and the old ones stop working.`
+      }
+    >
+      <AccountForm data-once>
+        <Button className="w-full">Create 10 codes</Button>
+      </AccountForm>
+      <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
+        Cancel
+      </a>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,123 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { errorsAt } from "../../http/field-error.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { secondStepPath } from "../../identity/second-step.ts";
+import { shownAs } from "../../identity/user.ts";
+import { openStep } from "../../mfa/open-step.ts";
+import { recover } from "../../mfa/recover.ts";
+import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { SignOutForm } from "../../ui/other-ways.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Use a recovery code · Gatehouse" }];
+
+/** For whom there are authenticators to remove and none at hand, or a removal to finish. */
+async function openRecovery(context: AppLoadContext, request: Request) {
+  const { user, destination } = await openStep(context, { request });
+  if (user.mfa.satisfied) throw redirect(destination);
+  const state = await recoveryState(context, user);
+  if (!user.mfa.enrolled && !state.unfinished) throw redirect(secondStepPath(user.mfa, destination));
+  return { user, destination, ...state };
+}
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination, left, unfinished } = await openRecovery(context, request);
+  return { email: shownAs(user), left, unfinished, challengePath: detour("/mfa", destination) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination } = await openRecovery(context, request);
+  const submission = parseWithZod(await readForm(request, context), { schema: recoverySchema });
+  if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+  const recovery = await recover(context, { user, code: submission.value.code ?? null });
+  if (recovery.outcome === "recovered") {
+    throw redirect(`/mfa/enroll?${new URLSearchParams({ recovered: "", returnUrl: destination })}`);
+  }
+  return data(submission.reply(errorsAt("code", recovery)), { status: recovery.status });
+}
+
+export default function RecoveryPage() {
+  const { email, left, unfinished, challengePath } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { code }] = useForm<{ code: string }>({ id: "recovery", lastResult });
+  const summary = <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />;
+  const back = (
+    <p>
+      <a className="link" href={challengePath}>
+        Back to the code from your app
+      </a>
+    </p>
+  );
+  if (unfinished) {
+    return (
+      <EntryPage title="Finish removing your authenticators" lead="Your recovery code was taken. No other is needed.">
+        {summary}
+        <AccountForm id={form.id} data-once>
+          <input type="hidden" name="finish" value="yes" />
+          <Button className="w-full">Finish</Button>
+        </AccountForm>
+        <SignOutForm />
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage
+      title="Use a recovery code"
+      lead="It removes all authenticator apps of your account and signs out your other devices. Then you add a new app."
+    >
+      {summary}
+      {left === 0 ? (
+        <Notice tone="warn">
+          This account has no unused code left. Ask an administrator of this service to reset your authenticators.
+        </Notice>
+      ) : null}
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        <p>
+          For <strong className="font-semibold">{email}</strong>.
+        </p>
+        <Field
+          id={code.id}
+          name={code.name}
+          label="Recovery code"
+          hint="16 letters and digits. Each code works once."
+          type="text"
+          autoComplete="off"
+          autoCapitalize="characters"
+          spellCheck={false}
+          required
+          defaultValue={code.initialValue}
+          errorId={code.errorId}
+          errors={code.errors}
+        />
+        <Button variant="danger" className="w-full">
+          Remove my authenticators
+        </Button>
+      </AccountForm>
+      {left > 0 ? (
+        <p className="text-muted">
+          No code at hand? Ask an administrator of this service to reset your authenticators.
+        </p>
+      ) : null}
+      {back}
+      <SignOutForm />
+    </EntryPage>
+  );
+}

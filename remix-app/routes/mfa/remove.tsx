@@ -1,0 +1,78 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { listAuthenticators } from "../../mfa/authenticators.ts";
+import { factorIdSchema } from "../../mfa/code-schema.ts";
+import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";
+import { securityPath } from "../../mfa/security-path.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Remove an authenticator app · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
+  const asked = new URL(request.url).searchParams.get("factorId");
+  const authenticator = authenticators.find(({ id }) => id === asked);
+  if (!authenticator) throw problem("NOT_FOUND", { requestId: context.requestId });
+  return { authenticator, last: authenticators.length === 1, required: user.mfa.policy === "required" };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const factorId = factorIdSchema.safeParse((await readForm(request, context)).get("factorId"));
+  if (!factorId.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  if (await removeAuthenticator(context, { user, factorId: factorId.data })) throw redirect(securityPath);
+  return data({ message: lastOfRequired }, { status: 400 });
+}
+
+const lastOfRequired =
+  "This account must have an authenticator, and this is its last one. Add another one first, then remove this one.";
+
+export default function RemoveAuthenticatorPage() {
+  const { authenticator, last, required } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const kept = last && required;
+  return (
+    <EntryPage
+      title={`Remove ${authenticator.name}?`}
+      lead={
+        last
+          ? "It is your last authenticator app: signing in will ask for no code any more, and your recovery codes go with it."
+          : "Its codes no longer sign you in. Your other authenticators stay."
+      }
+    >
+      <ErrorSummary id="remove-error" form={answer ? [answer.message] : undefined} fields={[]} />
+      {kept ? (
+        <>
+          <Notice tone="warn">This account must have an authenticator. Add another one first.</Notice>
+          <a
+            href={`/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`}
+            className={`${buttonClass("primary")} w-full`}
+          >
+            Add another one
+          </a>
+        </>
+      ) : (
+        <AccountForm data-once>
+          <input type="hidden" name="factorId" value={authenticator.id} />
+          <Button variant="danger" className="w-full">
+            Remove it
+          </Button>
+        </AccountForm>
+      )}
+      <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
+        Cancel
+      </a>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,25 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { problem } from "../../http/problem.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { getUser } from "../../identity/user.ts";
+import { keepAccount } from "../../mfa/keep-account.ts";
+import { finishSignInSchema } from "../../passkeys/payloads.ts";
+import { finishSignIn } from "../../passkeys/sign-in.ts";
+
+/**
+ * `POST /step-up/passkey`: a fresh proof by a passkey of who is signed in, for `{ redirectTo }` and the cookie of a
+ * session that takes the old one's place. Where an authenticator is enrolled, its code is what counts.
+ */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { requestId, origin } = context;
+  const user = await getUser(context);
+  if (!user) throw problem("UNAUTHENTICATED", { requestId });
+  if (user.mfa.enrolled) throw problem(user.mfa.satisfied ? "STEP_UP_REQUIRED" : "MFA_REQUIRED", { requestId });
+  const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
+  await keepAccount(context, { user, signIn: () => finishSignIn(context, answer) });
+  const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
+  const next = await completeSignIn(context, { method: "passkey", destination });
+  return Response.json({ redirectTo: next.headers.get("Location") ?? destination });
+}

@@ -1,0 +1,135 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { errorsAt } from "../../http/field-error.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { detour } from "../../identity/detour.ts";
+import { secondStepPath } from "../../identity/second-step.ts";
+import { isFresh } from "../../identity/user.ts";
+import { listAuthenticators } from "../../mfa/authenticators.ts";
+import { challengeSchema } from "../../mfa/code-schema.ts";
+import { openStep } from "../../mfa/open-step.ts";
+import { securityPath } from "../../mfa/security-path.ts";
+import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../../mfa/sign-in-again.ts";
+import { verifyCode } from "../../mfa/verify-code.ts";
+import { allowProviderPages } from "../../oauth/begin-oauth.ts";
+import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { CodeFields } from "../../ui/code-fields.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { SignOutForm } from "../../ui/other-ways.tsx";
+import { SignInAgain } from "../../ui/sign-in-again.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
+
+/** For whom a code or a sign-in is due again; who has an authenticator and has not used it yet goes to the challenge. */
+async function openStepUp(context: AppLoadContext, request: Request) {
+  const step = await openStep(context, { request });
+  const { mfa } = step.user;
+  if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
+    throw redirect(secondStepPath(mfa, step.destination));
+  }
+  if (isFresh(step.user)) throw redirect(step.destination);
+  return step;
+}
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openStepUp(context, request);
+  const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
+  const shown = { email: user.email, destination, back };
+  if (user.mfa.enrolled) {
+    const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
+    return { ...shown, authenticators, ways: null, challenge: null };
+  }
+  allowProviderPages(context);
+  const ways = await waysToSignInAgain(context, user);
+  return { ...shown, authenticators: [], ways, challenge: showBotChallenge(context) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination } = await openStepUp(context, request);
+  const form = await readForm(request, context);
+  if (user.mfa.enrolled) {
+    const submission = parseWithZod(form, { schema: challengeSchema });
+    if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+    const verification = await verifyCode(context, { user, ...submission.value });
+    if (verification.verified) throw redirect(destination);
+    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    return data(reply, { status: verification.status });
+  }
+  const submission = parseWithZod(form, { schema: signInAgainSchema });
+  if (submission.status !== "success") return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
+  const failure = await signInAgain(context, {
+    user,
+    password: submission.value.password,
+    botChallenge: form.get(botChallengeField),
+  });
+  if (!failure) throw await completeSignIn(context, { method: "password", destination });
+  const reply = submission.reply({ ...errorsAt("password", failure), hideFields: ["password"] });
+  return data(reply, { status: failure.status });
+}
+
+export default function StepUpPage() {
+  const { email, destination, back, authenticators, ways, challenge } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { factorId, code, password }] = useForm<{ factorId: string; code: string; password: string }>({
+    id: "step-up",
+    lastResult,
+  });
+  return (
+    <EntryPage
+      title="Confirm that it is you"
+      lead={`For your security, we ask for ${ways ? "a sign-in" : "a code"} again after 10 minutes.`}
+    >
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
+      <p>
+        Signed in as <strong className="font-semibold">{email}</strong>.
+      </p>
+      {ways ? (
+        <SignInAgain
+          {...ways}
+          formId={form.id}
+          email={email}
+          field={password}
+          challenge={challenge}
+          passkeyButton={ways.passkey ? <PasskeySignIn returnUrl={destination} verifyAt="/step-up/passkey" /> : null}
+          returnUrl={destination}
+        />
+      ) : (
+        <AccountForm id={form.id} noValidate data-once className="space-y-5">
+          <CodeFields
+            authenticators={authenticators}
+            chosen={factorId.initialValue}
+            factorName={factorId.name}
+            code={code}
+            autoFocus={lastResult === undefined}
+          />
+          <Button className="w-full">Confirm</Button>
+        </AccountForm>
+      )}
+      {ways ? (
+        <a href={detour("/qr", destination)} className={`${buttonClass("quiet")} w-full`}>
+          Use a phone that has just signed in
+        </a>
+      ) : null}
+      <a href={back} className={`${buttonClass("quiet")} w-full`}>
+        Cancel
+      </a>
+      <SignOutForm />
+    </EntryPage>
+  );
+}

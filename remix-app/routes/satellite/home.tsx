@@ -1,0 +1,62 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { getAppUser } from "../../satellites/own/app-user.ts";
+import { satelliteOf } from "../../satellites/own/satellite-context.ts";
+import { listOwnWorkspaces } from "../../satellites/own/workspaces.ts";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+
+export const handle: RouteHandle = { side: "satellite", hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [{ title: data?.appName ?? "Home" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const name = satelliteOf(context).env.APP_NAME;
+  const appName = name.charAt(0).toUpperCase() + name.slice(1);
+  const user = await getAppUser(context);
+  const workspaces = user ? await listOwnWorkspaces(context, request) : [];
+  return { appName, user, workspaces };
+}
+
+export default function SatelliteHomePage() {
+  const { appName, user, workspaces } = useLoaderData<typeof loader>();
+  if (!user) {
+    return (
+      <EntryPage title={appName} lead="Sign in with your Gatehouse account to go on." themeSwitch={false}>
+        <a href="/sign-in" className={`${buttonClass("primary")} w-full`}>
+          Sign in
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage
+      title={appName}
+      themeSwitch={false}
+      lead={
+        <>
+          Signed in as <strong className="break-words font-semibold">{user.email ?? user.name ?? user.id}</strong>
+        </>
+      }
+    >
+      <section className="space-y-3">
+        <h2 className="font-semibold text-large">Your workspaces</h2>
+        {workspaces.length === 0 ? <p className="text-muted">You belong to no workspace yet.</p> : null}
+        <ul className="space-y-2">
+          {workspaces.map(({ id, name, role }) => (
+            <li key={id} className="rounded-card border border-line bg-surface p-3">
+              <a className="link break-words font-medium" href={`/w/${id}`}>
+                {name}
+              </a>
+              <p className="text-muted text-small first-letter:uppercase">{role}</p>
+            </li>
+          ))}
+        </ul>
+      </section>
+      <form method="post" action="/sign-out">
+        <Button variant="secondary">Sign out of {appName}</Button>
+      </form>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,54 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listEvents } from "../../activity/list-events.ts";
+import { readPageQuery } from "../../http/page-query.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireUser } from "../../identity/user.ts";
+import { ActivityList } from "../../settings/activity-list.tsx";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Activity · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const { cursor, limit } = readPageQuery(request, context);
+  const { email, displayName } = user;
+  const page = await listEvents(user, { limit, cursor, requestId: context.requestId });
+  return { user: { email, displayName }, ...page, first: cursor === undefined };
+}
+
+export default function ActivityPage() {
+  const { user, events, nextCursor, first } = useLoaderData<typeof loader>();
+  return (
+    <SettingsPage user={user} title="Activity">
+      <Card
+        title={first ? "Newest first" : "Earlier"}
+        lead="Sign-ins and changes to your account, with the device and the address that they came from."
+      >
+        {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">There is nothing more.</p>}
+      </Card>
+      <nav aria-label="Pages" className="flex flex-wrap gap-3">
+        {first ? null : (
+          <a href="/settings/security/activity" className={buttonClass("secondary")}>
+            Newest
+          </a>
+        )}
+        {nextCursor ? (
+          <a
+            href={`/settings/security/activity?${new URLSearchParams({ cursor: nextCursor })}`}
+            className={buttonClass("secondary")}
+          >
+            Earlier
+          </a>
+        ) : null}
+        <a href="/settings/security#activity" className={buttonClass("secondary")}>
+          Back to security
+        </a>
+      </nav>
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,57 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { disconnectApp, listConnectedApps, wasConnected } from "../../satellites/connected-apps.ts";
+import { effectOfDisconnecting } from "../../settings/app-rights.ts";
+import { connectedAppsPath } from "../../settings/paths.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Disconnect an app · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const { appName = "" } = params;
+  const app = (await listConnectedApps(context, user)).find(({ name }) => name === appName);
+  if (!app) {
+    if (!(await wasConnected(context, { user, appName }))) throw problem("NOT_FOUND", { requestId: context.requestId });
+    // By a link of before.
+    leaveNotice(context, { card: "apps", done: "over" });
+    throw redirect(connectedAppsPath);
+  }
+  const { email, displayName } = user;
+  return { user: { email, displayName }, app };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  await readForm(request, context);
+  const done = await disconnectApp(context, { user, appName: params.appName ?? "" });
+  if (done === "not_found") throw problem("NOT_FOUND", { requestId: context.requestId });
+  leaveNotice(context, { card: "apps", done });
+  throw redirect(connectedAppsPath, 303);
+}
+
+export default function DisconnectAppPage() {
+  const { user, app } = useLoaderData<typeof loader>();
+  return (
+    <SettingsPage user={user} title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
+      <Card title="What happens" lead={effectOfDisconnecting(app)}>
+        <AccountForm data-once className="flex flex-wrap gap-3">
+          <Button variant="danger">Disconnect</Button>
+          <a href={connectedAppsPath} className={buttonClass("secondary")}>
+            Cancel
+          </a>
+        </AccountForm>
+      </Card>
+    </SettingsPage>
+  );
+}

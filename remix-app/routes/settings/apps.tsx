@@ -1,0 +1,55 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireUser } from "../../identity/user.ts";
+import { listConnectedApps } from "../../satellites/connected-apps.ts";
+import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
+import { takeNotice } from "../../settings/settings-notice.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { CardNotice } from "../../ui/notice.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Connected apps · Gatehouse" }];
+
+const words = {
+  disconnected: "The app is disconnected. What it held of your account no longer works.",
+  over: "That app was disconnected already.",
+};
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const { email, displayName } = user;
+  const apps = await listConnectedApps(context, user);
+  return { user: { email, displayName }, apps, notice: takeNotice(context, request) };
+}
+
+export default function ConnectedAppsPage() {
+  const { user, apps, notice } = useLoaderData<typeof loader>();
+  return (
+    <SettingsPage
+      user={user}
+      title="Connected apps"
+      lead="Apps that you signed in to with this account, and what they may do. Disconnect what you no longer use."
+    >
+      <CardNotice notice={notice} card="apps" words={words} />
+      {apps.length > 0 ? (
+        <div className="wrap-anywhere space-y-6">
+          {apps.map((app) => (
+            <ConnectedAppCard key={app.name} app={app} />
+          ))}
+        </div>
+      ) : (
+        <Card
+          title="No connected apps"
+          lead="No app holds anything of your account. When you continue to one with it, the app is listed here."
+        />
+      )}
+      <a href="/settings/security#apps" className={buttonClass("secondary")}>
+        Back to security
+      </a>
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,117 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../../account-data/delete-account.ts";
+import { accountDeletedMail } from "../../activity/notice-mail.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { sendMail } from "../../mail/send-mail.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Delete account · Gatehouse" }];
+
+function unavailable(error: unknown, requestId: string): never {
+  console.error(`error request=${requestId} ${error instanceof Error ? error.message : error}`);
+  throw problem("UNAVAILABLE", { requestId });
+}
+
+/** What is typed to confirm: the email, where the account has one. */
+const confirmationOf = ({ email }: { email: string }) => email || "delete my account";
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const blockers = await deletionBlockers(createServiceClient(context.env), user.id).catch((error: unknown) =>
+    unavailable(error, context.requestId),
+  );
+  const { email, displayName } = user;
+  return { user: { email, displayName }, blockers };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const typed = String((await readForm(request, context)).get("confirmation") ?? "").trim();
+  if (typed.toLowerCase() !== confirmationOf(user).toLowerCase()) {
+    const message = `This is not ${user.email ? "your email" : "what confirms it"}. Nothing was deleted.`;
+    return data({ typed, message }, { status: 400 });
+  }
+  const { env, requestId } = context;
+  const { deleted } = await deleteAccount(createServiceClient(env), { userId: user.id, requestId }).catch(
+    (error: unknown) => unavailable(error, requestId),
+  );
+  if (!deleted)
+    return data({ typed, message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
+  context.session.clear();
+  if (user.email) await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }));
+  throw redirect("/login?accountDeleted");
+}
+
+function Blockers({ blockers }: { blockers: DeletionBlocker[] }) {
+  return (
+    <Card title="These workspaces need another owner first" lead="Others are in them, and you alone own them.">
+      <ul>
+        {blockers.map(({ workspaceId, name, members }) => (
+          <li key={workspaceId} className="flex flex-wrap justify-between gap-3 border-line py-2.5 not-first:border-t">
+            <span className="min-w-0 font-medium">{name}</span>
+            <a className="link" href={`/workspaces/${workspaceId}/settings`}>
+              Hand it over or delete it ({members} members)
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+export default function DeleteAccountPage() {
+  const { user, blockers } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  return (
+    <SettingsPage user={user} title="Delete account" lead="This ends your account for good, and cannot be undone.">
+      {blockers.length > 0 ? (
+        <Blockers blockers={blockers} />
+      ) : (
+        <Card
+          title="What happens"
+          lead="You are signed out everywhere. Workspaces that nobody else is in are closed and their keys stop working. Records of what was used and billed are kept, without your name."
+        >
+          <AccountForm noValidate data-once className="max-w-108 space-y-4">
+            {failed ? (
+              <ErrorSummary
+                id="delete-error"
+                form={undefined}
+                fields={[{ fieldId: "confirmation", message: failed.message }]}
+              />
+            ) : null}
+            <Field
+              id="confirmation"
+              name="confirmation"
+              label={`Type ${confirmationOf(user)} to confirm`}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              required
+              defaultValue={failed?.typed}
+              errorId="confirmation-error"
+              errors={failed ? [failed.message] : undefined}
+            />
+            <div className="flex flex-wrap gap-3">
+              <Button variant="danger">Delete account</Button>
+              <a href="/settings/security#danger-zone" className={buttonClass("secondary")}>
+                Cancel
+              </a>
+            </div>
+          </AccountForm>
+        </Card>
+      )}
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,36 @@
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { exportAccount } from "../../account-data/export-account.ts";
+import { recordEvent } from "../../activity/record-event.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { createServiceClient } from "../../identity/service-client.ts";
+import { requireFreshUser, requireUser } from "../../identity/user.ts";
+
+/** Where a step-up comes back to: the download itself takes the button. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireUser(context, request);
+  throw redirect("/settings/security#danger-zone");
+}
+
+/** Everything we hold about the signed-in account, as a file. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  await readForm(request, context);
+  const { requestId } = context;
+  const document = await exportAccount(createServiceClient(context.env), { userId: user.id }).catch(
+    (error: unknown) => {
+      console.error(`error request=${requestId} ${error instanceof Error ? error.message : error}`);
+      throw problem("UNAVAILABLE", { requestId });
+    },
+  );
+  if (!document) throw problem("NOT_FOUND", { requestId });
+  await recordEvent(context, { userId: user.id, kind: "account_export" });
+  const day = new Date().toISOString().slice(0, 10);
+  return new Response(document, {
+    headers: {
+      "Content-Type": "application/json",
+      "Content-Disposition": `attachment; filename="gatehouse-account-${day}.json"`,
+      "Cache-Control": "private, no-store",
+    },
+  });
+}

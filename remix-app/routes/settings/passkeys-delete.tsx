@@ -1,0 +1,54 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { deletePasskey } from "../../passkeys/manage.ts";
+import { requirePasskey } from "../../passkeys/passkeys.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Delete a passkey · Gatehouse" }];
+
+const lastMethod =
+  "This passkey is the only way into your account, so it stays. Set a password or add another passkey first.";
+
+export async function loader({ request, context, params }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const { name } = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
+  return { name };
+}
+
+export async function action({ request, context, params }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const passkey = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
+  await readForm(request, context);
+  if (!(await deletePasskey(context, { user, passkey }))) return data({ lastMethod: true }, { status: 409 });
+  leaveNotice(context, { card: "passkeys", done: "deleted" });
+  throw redirect("/settings/security#passkeys");
+}
+
+export default function DeletePasskeyPage() {
+  const { name } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  return (
+    <EntryPage title="Delete a passkey">
+      <ErrorSummary id="delete-error" form={answer?.lastMethod ? [lastMethod] : undefined} fields={[]} />
+      <p>
+        <strong className="font-semibold">{name}</strong> will no longer sign in to this account. You stay signed in
+        here. Your device or password manager may go on listing it until you delete it there, too.
+      </p>
+      <AccountForm data-once className="flex flex-wrap gap-3">
+        <Button variant="danger">Delete passkey</Button>
+        <a href="/settings/security#passkeys" className={buttonClass("secondary")}>
+          Cancel
+        </a>
+      </AccountForm>
+    </EntryPage>
+  );
+}

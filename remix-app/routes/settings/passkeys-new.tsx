@@ -1,0 +1,48 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { maxPasskeys } from "../../passkeys/limits.ts";
+import { PasskeyRegistration } from "../../passkeys/passkey-registration.tsx";
+import { listPasskeys } from "../../passkeys/passkeys.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Add a passkey · Gatehouse" }];
+
+const back = "/settings/security#passkeys";
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { id, email } = await requireFreshUser(context, request);
+  const passkeys = await listPasskeys(context.env, id);
+  return { email, full: passkeys !== null && passkeys.length >= maxPasskeys };
+}
+
+export default function AddPasskeyPage() {
+  const { email, full } = useLoaderData<typeof loader>();
+  return (
+    <EntryPage
+      title="Add a passkey"
+      lead="Sign in by fingerprint, face or security key instead of a password. It works on this site alone, so no fake page can take it from you."
+    >
+      <p>
+        For <strong className="font-semibold">{email}</strong>. Your browser asks where to keep it.
+      </p>
+      {full ? (
+        <>
+          <Notice tone="warn">
+            This account has {maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.
+          </Notice>
+          <a href={back} className={buttonClass("secondary")}>
+            Back to your passkeys
+          </a>
+        </>
+      ) : (
+        <PasskeyRegistration back={back} />
+      )}
+    </EntryPage>
+  );
+}

@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { requirePageAccount } from "../../http/page-account.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { startRegistration } from "../../passkeys/manage.ts";
+import { startRegistrationSchema } from "../../passkeys/payloads.ts";
+
+/** `POST /settings/security/passkeys/options`: a challenge for the script that adds a passkey. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { requestId } = context;
+  const { pageAccount } = await readJson(request, { schema: startRegistrationSchema, requestId });
+  if (pageAccount !== undefined) requirePageAccount(context, { request, pageAccount });
+  return Response.json(await startRegistration(context));
+}

@@ -1,0 +1,70 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { takeForm } from "../../identity/kept-form.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { renamePasskey } from "../../passkeys/manage.ts";
+import { requirePasskey } from "../../passkeys/passkeys.ts";
+import { renameSchema } from "../../passkeys/payloads.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Rename a passkey · Gatehouse" }];
+
+export async function loader({ request, context, params }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const { name } = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
+  return { name, ...takeForm(context, { request, userId: user.id }) };
+}
+
+export async function action({ request, context, params }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request, { keepsForm: true });
+  const passkey = await requirePasskey(context, { userId: user.id, passkeyId: params.passkeyId });
+  const submission = parseWithZod(await readForm(request, context), { schema: renameSchema });
+  if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+  await renamePasskey(context, { userId: user.id, passkey, name: submission.value.name });
+  leaveNotice(context, { card: "passkeys", done: "renamed" });
+  throw redirect("/settings/security#passkeys");
+}
+
+export default function RenamePasskeyPage() {
+  const { name: current } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { name }] = useForm<{ name: string }>({
+    id: "rename-passkey",
+    lastResult,
+    defaultValue: { name: current },
+  });
+  return (
+    <EntryPage title="Rename a passkey" lead="Call it by what you find it by: the device, or the password manager.">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        <Field
+          id={name.id}
+          name={name.name}
+          label="Name"
+          required
+          autoComplete="off"
+          defaultValue={name.initialValue}
+          errorId={name.errorId}
+          errors={name.errors}
+        />
+        <div className="flex flex-wrap gap-3">
+          <Button>Rename passkey</Button>
+          <a href="/settings/security#passkeys" className={buttonClass("secondary")}>
+            Cancel
+          </a>
+        </div>
+      </AccountForm>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { finishRegistration } from "../../passkeys/manage.ts";
+import { finishRegistrationSchema } from "../../passkeys/payloads.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+
+/** `POST /settings/security/passkeys`: keeps the passkey that a browser made, for `{ redirectTo }`. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const answer = await readJson(request, { schema: finishRegistrationSchema, requestId: context.requestId });
+  await finishRegistration(context, { ...answer, userId: user.id });
+  leaveNotice(context, { card: "passkeys", done: "added" });
+  return Response.json({ redirectTo: "/settings/security#passkeys" });
+}

@@ -1,0 +1,129 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { changePassword, changePasswordSchema, hasPassword } from "../../identity/change-password.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field, PasswordField } from "../../ui/field.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.exists === false ? "Set a password" : "Change password"} · Gatehouse` },
+];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { id, email, displayName } = await requireFreshUser(context, request);
+  return { user: { email, displayName }, exists: await hasPassword(context, id) };
+}
+
+/** Changes the password, or gives the account its first one. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { id: userId } = await requireFreshUser(context, request);
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: changePasswordSchema });
+  const hideFields = ["password", "currentPassword"];
+  // What was asked for once is asked for until it is right.
+  const asked = form.has("code") ? "code" : form.has("currentPassword") ? "currentPassword" : null;
+  if (submission.status !== "success") {
+    return data({ result: submission.reply({ hideFields }), ask: asked }, { status: 400 });
+  }
+  const first = !(await hasPassword(context, userId));
+  const outcome = await changePassword(context, { ...submission.value, userId, first });
+  if (outcome.status === "refused") {
+    const { httpStatus, formErrors, fieldErrors, ask } = outcome;
+    const result = submission.reply({
+      hideFields,
+      ...(formErrors ? { formErrors } : {}),
+      ...(fieldErrors ? { fieldErrors } : {}),
+    });
+    return data({ result, ask: ask ?? asked }, { status: httpStatus });
+  }
+  leaveNotice(context, { card: "password", done: first ? "added" : "changed" });
+  throw redirect("/settings/security#password", 303);
+}
+
+export default function ChangePasswordPage() {
+  const { user, exists } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { password, currentPassword, code }] = useForm<{
+    password: string;
+    currentPassword: string;
+    code: string;
+  }>({ id: "change-password", lastResult: answer?.result });
+  const title = exists ? "Change password" : "Set a password";
+  return (
+    <SettingsPage user={user} title={title}>
+      <Card
+        title="Your new password"
+        lead={
+          <>
+            For <strong className="font-semibold text-ink">{user.email}</strong>. Every other device is signed out with
+            it, and we tell you by mail.
+          </>
+        }
+      >
+        <div className="max-w-100 space-y-5">
+          <ErrorSummary
+            id={form.errorId}
+            form={form.errors}
+            fields={fieldErrors({ currentPassword, password, code })}
+          />
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+            {/* Password managers file the new password under this name. */}
+            <input type="text" autoComplete="username" value={user.email} readOnly hidden />
+            {answer?.ask === "currentPassword" ? (
+              <PasswordField
+                id={currentPassword.id}
+                name={currentPassword.name}
+                label="Current password"
+                autoComplete="current-password"
+                required
+                errorId={currentPassword.errorId}
+                errors={currentPassword.errors}
+              />
+            ) : null}
+            <PasswordField
+              id={password.id}
+              name={password.name}
+              label="New password"
+              hint="At least 8 characters. A few unrelated words make a good one."
+              autoComplete="new-password"
+              required
+              errorId={password.errorId}
+              errors={password.errors}
+            />
+            {answer?.ask === "code" ? (
+              <Field
+                id={code.id}
+                name={code.name}
+                label="Code from the mail"
+                hint={`It went to ${user.email}.`}
+                autoComplete="one-time-code"
+                inputMode="numeric"
+                required
+                defaultValue={code.initialValue}
+                errorId={code.errorId}
+                errors={code.errors}
+              />
+            ) : null}
+            <div className="flex flex-wrap gap-3">
+              <Button>{title}</Button>
+              <a href="/settings/security#password" className={buttonClass("secondary")}>
+                Cancel
+              </a>
+            </div>
+          </AccountForm>
+        </div>
+      </Card>
+    </SettingsPage>
+  );
+}

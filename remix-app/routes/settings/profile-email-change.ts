@@ -1,0 +1,31 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { cancelEmailChange, resendEmailChange } from "../../identity/email-change.ts";
+import { requireUser } from "../../identity/user.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+
+const card = "/settings/profile#email";
+
+/** Where the way back from a sign-in leads. */
+export function loader() {
+  return redirect(card);
+}
+
+/** Has the mails of a pending change sent again, or takes the change back. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireUser(context, request);
+  const what = z.enum(["resend", "cancel"]).safeParse((await readForm(request, context)).get("do"));
+  if (!what.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  leaveNotice(context, { card: "email", done: await outcomeOf() });
+  throw redirect(card, 303);
+
+  async function outcomeOf(): Promise<string> {
+    if (what.data === "cancel") return (await cancelEmailChange(context, { user })) ? "canceled" : "none";
+    const answer = await resendEmailChange(context, { user });
+    if (answer === null) return "none";
+    if (answer.status === "sent") return "resent";
+    return answer.httpStatus === 429 ? "too-soon" : "failed";
+  }
+}

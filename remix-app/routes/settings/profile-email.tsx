@@ -1,0 +1,88 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { changeEmailSchema, requestEmailChange } from "../../identity/email-change.ts";
+import { takeForm } from "../../identity/kept-form.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Change email · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { id, email, displayName } = await requireFreshUser(context, request);
+  return { user: { email, displayName }, typed: takeForm(context, { request, userId: id }) };
+}
+
+/** Asks both mailboxes; nothing changes before both have confirmed. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request, { keepsForm: true });
+  const submission = parseWithZod(await readForm(request, context), { schema: changeEmailSchema });
+  if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+  const answer = await requestEmailChange(context, { user, email: submission.value.email });
+  if (answer.status === "refused") {
+    const { httpStatus, formErrors, fieldErrors } = answer;
+    const reply = { ...(formErrors ? { formErrors } : {}), ...(fieldErrors ? { fieldErrors } : {}) };
+    return data(submission.reply(reply), { status: httpStatus });
+  }
+  leaveNotice(context, { card: "email", done: "sent" });
+  throw redirect("/settings/profile#email", 303);
+}
+
+export default function ChangeEmailPage() {
+  const { user, typed } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({ id: "change-email", lastResult, defaultValue: typed });
+  return (
+    <SettingsPage user={user} title="Change email">
+      <Card
+        title="Your new email"
+        lead={
+          user.email ? (
+            <>
+              Now it is <strong className="font-semibold text-ink">{user.email}</strong>. We mail both addresses. The
+              change counts once both have confirmed; until then you sign in as before.
+            </>
+          ) : (
+            "The account has none yet. We mail this address. It counts once you have confirmed it."
+          )
+        }
+      >
+        <div className="max-w-100 space-y-5">
+          <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+            <Field
+              id={email.id}
+              name={email.name}
+              label="New email"
+              type="email"
+              autoComplete="email"
+              autoCapitalize="none"
+              spellCheck={false}
+              required
+              defaultValue={email.initialValue}
+              errorId={email.errorId}
+              errors={email.errors}
+            />
+            <div className="flex flex-wrap gap-3">
+              <Button>{user.email ? "Change email" : "Add email"}</Button>
+              <a href="/settings/profile#email" className={buttonClass("secondary")}>
+                Cancel
+              </a>
+            </div>
+          </AccountForm>
+        </div>
+      </Card>
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,91 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { pendingEmailChange } from "../../identity/email-change.ts";
+import { requireUser } from "../../identity/user.ts";
+import { profileSchema, saveProfile } from "../../profile/profile.ts";
+import { EmailCard } from "../../settings/email-card.tsx";
+import { leaveNotice, takeNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { CardNotice } from "../../ui/notice.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Profile · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const { email, displayName, avatarUrl } = user;
+  return {
+    user: { email, displayName },
+    avatarUrl,
+    change: await pendingEmailChange(context, user.id),
+    notice: takeNotice(context, request),
+    mailboxUrl: context.env.MAILBOX_URL ?? null,
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireUser(context, request);
+  const submission = parseWithZod(await readForm(request, context), { schema: profileSchema });
+  if (submission.status !== "success") return data(submission.reply(), { status: 400 });
+  await saveProfile(context, { user, ...submission.value });
+  leaveNotice(context, { card: "profile", done: "saved" });
+  throw redirect("/settings/profile#profile", 303);
+}
+
+export default function ProfilePage() {
+  const { user, avatarUrl: picture, change, notice, mailboxUrl } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { displayName, avatarUrl }] = useForm<{ displayName: string; avatarUrl: string }>({
+    id: "profile-form",
+    lastResult,
+    defaultValue: { displayName: user.displayName ?? "", avatarUrl: picture ?? "" },
+  });
+  return (
+    <SettingsPage user={user} title="Profile" lead="Who you are to the people that you share workspaces with.">
+      <Card id="profile" title="Name and picture">
+        <div className="max-w-100 space-y-5">
+          <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />
+          <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
+          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+            <Field
+              id={displayName.id}
+              name={displayName.name}
+              label="Name"
+              autoComplete="name"
+              required
+              maxLength={160}
+              defaultValue={displayName.initialValue}
+              errorId={displayName.errorId}
+              errors={displayName.errors}
+            />
+            <Field
+              id={avatarUrl.id}
+              name={avatarUrl.name}
+              label="Address of your picture (optional)"
+              hint="For the apps that you sign in to. These pages show your initial and load pictures from nowhere, so that nobody learns who looks at you."
+              type="url"
+              inputMode="url"
+              autoComplete="photo"
+              placeholder="https://"
+              defaultValue={avatarUrl.initialValue}
+              errorId={avatarUrl.errorId}
+              errors={avatarUrl.errors}
+            />
+            <Button>Save</Button>
+          </AccountForm>
+        </div>
+      </Card>
+      <EmailCard email={user.email} change={change} notice={notice} mailboxUrl={mailboxUrl} />
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,73 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listEvents } from "../../activity/list-events.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { listSessions } from "../../identity/account-sessions.ts";
+import { readSignInMethods } from "../../identity/sign-in-methods.ts";
+import { requireUser } from "../../identity/user.ts";
+import { listAuthenticators } from "../../mfa/authenticators.ts";
+import { recoveryState } from "../../mfa/recovery-codes.ts";
+import { passkeysOverview } from "../../passkeys/overview.ts";
+import { listPasskeys } from "../../passkeys/passkeys.ts";
+import { RecentActivityCard } from "../../settings/activity-list.tsx";
+import { AuthenticatorsCard } from "../../settings/authenticators-card.tsx";
+import { ConnectedAppsCard } from "../../settings/connected-apps-card.tsx";
+import { DangerZoneCard } from "../../settings/danger-zone-card.tsx";
+import { linkedAccountsOf } from "../../settings/linked-accounts.ts";
+import { LinkedAccountsCard } from "../../settings/linked-accounts-card.tsx";
+import { PasskeysCard } from "../../settings/passkeys-card.tsx";
+import { PasswordCard } from "../../settings/password-card.tsx";
+import { RecoveryCodesCard } from "../../settings/recovery-codes-card.tsx";
+import { SessionsCard } from "../../settings/sessions-card.tsx";
+import { takeNotice } from "../../settings/settings-notice.ts";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
+
+const eventsShown = 5;
+
+/** What each card shows comes from its own feature, all of it at once. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+    readSignInMethods(context, user.id),
+    listPasskeys(context.env, user.id),
+    listAuthenticators(context, user.id),
+    recoveryState(context, user),
+    listSessions(context, user),
+    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+  ]);
+  const notice = takeNotice(context, request);
+  return {
+    user: { email: user.email, displayName: user.displayName },
+    notice,
+    passwordExists: methods.password,
+    passkeys: passkeysOverview(context, { user, passkeys }),
+    authenticators: authenticators.filter(({ verified }) => verified),
+    recoveryCodes,
+    linkedAccounts: linkedAccountsOf(context, { methods, notice }),
+    sessions,
+    activity,
+  };
+}
+
+/** What signs in comes first, then what watches, then what ends the account. */
+export default function SecurityPage() {
+  const page = useLoaderData<typeof loader>();
+  const { user, notice, authenticators } = page;
+  return (
+    <SettingsPage user={user} title="Security" lead="How you sign in, where you are signed in, and what happened.">
+      <PasswordCard exists={page.passwordExists} notice={notice} />
+      <PasskeysCard {...page.passkeys} notice={notice} />
+      <AuthenticatorsCard authenticators={authenticators} />
+      {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
+      <LinkedAccountsCard {...page.linkedAccounts} />
+      <SessionsCard sessions={page.sessions} notice={notice} />
+      <ConnectedAppsCard />
+      <RecentActivityCard events={page.activity.events} />
+      <DangerZoneCard />
+    </SettingsPage>
+  );
+}

@@ -1,0 +1,26 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { endOtherSessions, endSession } from "../../identity/account-sessions.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+
+const card = "/settings/security#sessions";
+
+/** Where the way back from a step-up leads. */
+export function loader() {
+  return redirect(card);
+}
+
+/** Signs out at one other place, or at all others. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const session = (await readForm(request, context)).get("session");
+  if (session === "others") {
+    await endOtherSessions(context, user);
+    leaveNotice(context, { card: "sessions", done: "others" });
+  } else if (typeof session === "string" && session !== user.sessionId) {
+    const ended = await endSession(context, { user, sessionId: session });
+    leaveNotice(context, { card: "sessions", done: ended ? "one" : "over" });
+  }
+  throw redirect(card, 303);
+}

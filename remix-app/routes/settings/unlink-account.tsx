@@ -1,0 +1,62 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { listIdentities, unlinkIdentity } from "../../identity/sign-in-methods.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { providerLabel } from "../../oauth/providers.ts";
+import { linkNotice } from "../../settings/linked-accounts.ts";
+import { linkedAccountsPath } from "../../settings/paths.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { SettingsPage } from "../../ui/settings-page.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Unlink an account · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
+  if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    identity: { email: identity.email, label: providerLabel(identity.provider), unlinkable: identity.unlinkable },
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  await readForm(request, context);
+  const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
+  if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
+  await unlinkIdentity(context, { user, id: identity.id });
+  leaveNotice(context, linkNotice(identity.provider, "unlinked"));
+  throw redirect(linkedAccountsPath);
+}
+
+export default function UnlinkAccountPage() {
+  const { user, identity } = useLoaderData<typeof loader>();
+  const { email, label, unlinkable } = identity;
+  return (
+    <SettingsPage user={user} title={`Unlink ${label}`}>
+      <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
+        <AccountForm data-once className="flex flex-wrap gap-3">
+          {unlinkable ? <Button variant="danger">Unlink</Button> : null}
+          <a href={linkedAccountsPath} className={buttonClass("secondary")}>
+            {unlinkable ? "Cancel" : "Back"}
+          </a>
+        </AccountForm>
+      </Card>
+    </SettingsPage>
+  );
+}
+
+const whatHappens = (label: string) =>
+  `It no longer signs you in here. Your account at ${label} stays as it is, and you can link it again.`;
+
+const lastWay = "This is the only way to sign in to your account. Add a password, a passkey or another account first.";

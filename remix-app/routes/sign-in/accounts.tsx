@@ -1,0 +1,144 @@
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { ChevronRight } from "lucide-react";
+import { z } from "zod";
+import { accountProblem, entryPath, withoutDevice } from "../../accounts/answers.ts";
+import { lastRoute } from "../../accounts/last-route.ts";
+import { maxAccounts } from "../../accounts/limits.ts";
+import { signOutAccount } from "../../accounts/sign-out.ts";
+import { switchAccount } from "../../accounts/switch-account.ts";
+import { cookies } from "../../http/cookie-table.ts";
+import { writeCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { AccountChoices } from "../../ui/account-choices.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Your accounts · Gatehouse" }];
+
+/** The accounts of this browser, to choose from and to sign out of one by one. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
+  const { session, origin } = context;
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin, fallback: "" });
+  // Also where a cookie's session stands and nobody could say what its browser holds.
+  const unknown = !session.device && withoutDevice(context) === "unavailable";
+  if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
+  if (session.accounts.length === 0) throw redirect(detour("/login", returnUrl || "/"));
+  const full = session.accounts.length >= maxAccounts;
+  return { accounts: session.accounts, returnUrl, full, refused: full && searchParams.has("full") };
+}
+
+const actionSchema = z.object({
+  intent: z.enum(["switch", "sign_out"]).default("switch"),
+  accountId: z.uuid().optional(),
+  returnUrl: z.string().optional(),
+  currentRoute: z.string().optional(),
+});
+
+/** Enters an account, or signs out of one: of the active one where none is named. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = actionSchema.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!form.success) throw problem("INVALID_REQUEST", context);
+  const { intent, accountId, ...where } = form.data;
+  if (intent === "sign_out") return signOut(context, accountId);
+  const { requestId } = context;
+  if (accountId === undefined) throw problem("INVALID_REQUEST", { requestId, detail: "Choose an account." });
+  return enter(context, { accountId, ...where });
+}
+
+async function enter(
+  context: AppLoadContext,
+  { accountId, returnUrl, currentRoute }: { accountId: string; returnUrl?: string; currentRoute?: string },
+) {
+  const { origin } = context;
+  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, { origin }) });
+  switch (outcome.status) {
+    case "switched":
+      throw redirect(entryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, origin }), 303);
+    case "ended": {
+      if (outcome.email) writeCookie(context, cookies.signInHint, { value: outcome.email });
+      const page = detour("/add-account", redirectTarget(returnUrl, { origin, fallback: "/" }));
+      throw redirect(`${page}${page.includes("?") ? "&" : "?"}ended`, 303);
+    }
+    case "no_device":
+      throw redirect("/login", 303);
+    case "no_account":
+      return data({ message: "That account is not signed in in this browser any more." }, { status: 404 });
+    case "unavailable":
+      return data(
+        { message: "We cannot switch right now. Nobody was signed out. Try again in a moment." },
+        { status: 503 },
+      );
+  }
+}
+
+async function signOut(context: AppLoadContext, accountId: string | undefined) {
+  const { auth } = context.session;
+  const target = accountId ?? (auth.status === "authenticated" ? auth.claims.sub : null);
+  if (target === null) throw redirect("/login", 303);
+  const outcome = await signOutAccount(context, target);
+  if (outcome.status === "signed_out") throw redirect(outcome.redirectTo, 303);
+  if (outcome.status === "no_device") throw redirect("/login", 303);
+  if (outcome.status === "no_account") throw redirect("/accounts", 303);
+  return data({ message: "We cannot sign you out right now. Try again in a moment." }, { status: 503 });
+}
+
+export default function AccountsPage() {
+  const { accounts, returnUrl, full, refused } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  return (
+    <EntryPage title="Choose an account" lead="These accounts are kept in this browser.">
+      <ErrorSummary id="accounts-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      {refused ? (
+        <Notice tone="warn">A browser keeps {maxAccounts} accounts at most. Sign out of one, then add another.</Notice>
+      ) : null}
+      <AccountChoices accounts={accounts} returnUrl={returnUrl} verb="Continue as" />
+      {full ? null : (
+        <a href={detour("/add-account", returnUrl || "/")} className={`${buttonClass("secondary")} w-full`}>
+          Add another account
+        </a>
+      )}
+      <details className="group border-line border-t pt-4">
+        <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">
+          <ChevronRight aria-hidden="true" className="size-4 group-open:rotate-90" />
+          Sign out
+        </summary>
+        <ul className="space-y-2 pt-2">
+          {accounts.map(({ id, email, displayName }) => (
+            <li key={id}>
+              <Form method="post" action="/accounts" reloadDocument data-once>
+                <input type="hidden" name="intent" value="sign_out" />
+                <input type="hidden" name="accountId" value={id} />
+                <Button variant="secondary" className="wrap-anywhere w-full">
+                  Sign out of {email ?? displayName ?? "this account"}
+                </Button>
+              </Form>
+            </li>
+          ))}
+          <li>
+            <Form method="post" action="/logout" reloadDocument data-once>
+              <Button variant="danger" className="w-full">
+                Sign out of all accounts
+              </Button>
+            </Form>
+          </li>
+        </ul>
+      </details>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,133 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { guardAttempt } from "../../abuse/attempts.ts";
+import { cookies } from "../../http/cookie-table.ts";
+import { readCookie, writeCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { generalFailure } from "../../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
+import { mailSchema } from "../../identity/credentials.ts";
+import { startEvenTiming } from "../../identity/even-timing.ts";
+import { holdMailBack } from "../../identity/held-mail.ts";
+import { BotChallenge } from "../../ui/bot-challenge.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Check your mail · Gatehouse" }];
+
+export function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
+  return {
+    email: readCookie(context, cookies.pendingMail) || null,
+    returnUrl: redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" }),
+    unconfirmed: searchParams.has("unconfirmed"),
+    mailboxUrl: context.env.MAILBOX_URL ?? null,
+    challenge: showBotChallenge(context),
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: mailSchema });
+  if (submission.status !== "success") return data({ result: submission.reply(), pause: null }, { status: 400 });
+  const { email, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "mail", mail: "confirmation_mail", email, botChallenge });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message] });
+    return data({ result, pause: null }, { status: attempt.status });
+  }
+  const { error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.resend({
+          type: "signup",
+          email,
+          options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
+        })
+      : await holdMailBack(context, attempt);
+  // That mail was sent to an address a moment ago is nothing to tell everyone: the answer stays the same, and so does
+  // what is counted.
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  await attempt.settle(failure ? "void" : "succeeded");
+  await whenDue();
+  if (failure) {
+    return data(
+      { result: submission.reply({ formErrors: [failure.message] }), pause: null },
+      { status: failure.status },
+    );
+  }
+  writeCookie(context, cookies.pendingMail, { value: email });
+  return data({ result: submission.reply(), pause: attempt.mailPause });
+}
+
+export default function CheckMailPage() {
+  const { email: address, returnUrl, unconfirmed, mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({
+    id: "resend",
+    lastResult: answer?.result,
+    defaultValue: { email: address ?? "" },
+  });
+  return (
+    <EntryPage
+      title="Check your mail"
+      lead={
+        unconfirmed
+          ? "Your email address has yet to be confirmed. Open the link that we sent you."
+          : "Open the link that we sent you to confirm your email address."
+      }
+    >
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      {answer?.pause ? (
+        <Notice tone="good">
+          If this address is waiting for confirmation, check your inbox: a link sent in the last {answer.pause} still
+          works, otherwise we’ve just sent a new one. You can ask for another after that.
+        </Notice>
+      ) : null}
+      {address ? (
+        <p>
+          It went to <strong className="font-semibold">{address}</strong>. It can take a minute, and may be in your spam
+          folder. If you have an account already, sign in instead.
+        </p>
+      ) : null}
+      {mailboxUrl ? (
+        <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+          Open the local mailbox
+        </a>
+      ) : null}
+      <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
+        <input type="hidden" name="returnUrl" value={returnUrl} />
+        <h2 className="font-semibold text-large">No mail yet?</h2>
+        <EmailField
+          id={email.id}
+          name={email.name}
+          autoComplete="email"
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <BotChallenge challenge={challenge} />
+        <Button variant="secondary" className="w-full">
+          Send the link again
+        </Button>
+      </Form>
+      <p className="text-muted">
+        <a className="link" href={`/login?${new URLSearchParams({ returnUrl })}`}>
+          Back to sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,106 @@
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { requireUser, shownAs } from "../../identity/user.ts";
+import { appDestination, verifyTokenAddress } from "../../satellites/app-destination.ts";
+import { mintCrossAppToken } from "../../satellites/handoff.ts";
+import { findVerifyRoute } from "../../satellites/verify-route.ts";
+import { AccountChoices } from "../../ui/account-choices.tsx";
+import { Address } from "../../ui/address.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Continue · Gatehouse" }];
+
+const tokenLifetimeSeconds = 300;
+
+async function openContinuation(context: AppLoadContext, request: Request) {
+  const user = await requireUser(context, request);
+  const { pathname, search, searchParams } = new URL(request.url);
+  return {
+    user,
+    here: `${pathname}${search}`,
+    destination: await appDestination(context, searchParams.get("returnUrl")),
+    state: searchParams.get("state"),
+  };
+}
+
+/** Asks before it hands anybody over: an app's link alone signs nobody in there. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, here, destination } = await openContinuation(context, request);
+  if (destination) context.allowFormTarget(destination.origin);
+  const answer = {
+    accountId: user.id,
+    email: shownAs(user),
+    others: context.session.accounts.filter(({ id }) => id !== user.id),
+    here,
+    app: destination && { ...destination.app, host: new URL(destination.origin).host },
+  };
+  return data(answer, { status: destination ? 200 : 404 });
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, here, destination, state } = await openContinuation(context, request);
+  // The account that the page has named, whichever another tab has switched to since.
+  if ((await readForm(request, context)).get("accountId") !== user.id) throw redirect(here, 303);
+  if (!destination?.app.enabled) return data({ message: "This app cannot sign anybody in." }, { status: 404 });
+  context.allowFormTarget(destination.origin);
+  const { displayName, name } = destination.app;
+  const route = await findVerifyRoute(destination.origin);
+  if (route !== "present") {
+    const message =
+      route === "missing"
+        ? `${displayName} has no page that finishes a sign-in (${destination.origin}/verify-token is missing). Tell whoever runs it.`
+        : `${displayName} does not answer. Try again in a moment.`;
+    return data({ message }, { status: 503 });
+  }
+  const { token } = await mintCrossAppToken(context, { user, targetApp: name, expirySeconds: tokenLifetimeSeconds });
+  throw redirect(verifyTokenAddress(destination, { token, state }), 303);
+}
+
+export default function ContinuePage() {
+  const { accountId, email, others, here, app } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  if (!app?.enabled) {
+    return (
+      <EntryPage
+        title={app ? `${app.displayName} is turned off` : "This app is not registered"}
+        lead={
+          app
+            ? "Nobody can sign in to it until it is turned on again. Ask whoever runs it."
+            : "The page that sent you here belongs to no app that we know, so nothing was handed to it."
+        }
+      >
+        <a href="/" className={buttonClass("secondary")}>
+          Go to the start page
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
+      <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      <Form method="post" data-once>
+        <input type="hidden" name="accountId" value={accountId} />
+        <Button className="w-full">
+          <Address>{`Continue as ${email}`}</Address>
+        </Button>
+      </Form>
+      <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
+      <a href={detour("/add-account", here)} className={`${buttonClass("quiet")} w-full`}>
+        Use another account
+      </a>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,114 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { guardAttempt } from "../../abuse/attempts.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { generalFailure } from "../../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
+import { mailSchema } from "../../identity/credentials.ts";
+import { startEvenTiming } from "../../identity/even-timing.ts";
+import { holdMailBack } from "../../identity/held-mail.ts";
+import { BotChallenge } from "../../ui/bot-challenge.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField } from "../../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Reset your password · Gatehouse" }];
+
+export function loader({ context }: LoaderFunctionArgs) {
+  return { mailboxUrl: context.env.MAILBOX_URL ?? null, challenge: showBotChallenge(context) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: mailSchema });
+  if (submission.status !== "success") return data({ result: submission.reply(), sent: null }, { status: 400 });
+  const { email } = submission.value;
+  const whenDue = startEvenTiming();
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "mail", mail: "recovery_mail", email, botChallenge });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message] });
+    return data({ result, sent: null }, { status: attempt.status });
+  }
+  const { error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.resetPasswordForEmail(email, {
+          redirectTo: `${context.origin}/reset-password`,
+          ...attempt.challenge,
+        })
+      : await holdMailBack(context, attempt);
+  // A limit on one address is met by known addresses alone: the answer stays the same, and so does what is counted.
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  await attempt.settle(failure ? "void" : "succeeded");
+  await whenDue();
+  if (failure) {
+    const result = submission.reply({ formErrors: [failure.message] });
+    return data({ result, sent: null }, { status: failure.status });
+  }
+  return data({ result: submission.reply(), sent: { to: email, pause: attempt.mailPause } });
+}
+
+export default function ForgotPasswordPage() {
+  const { mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({ id: "forgot-password", lastResult: answer?.result });
+  if (answer?.sent) {
+    const { to, pause } = answer.sent;
+    return (
+      <EntryPage
+        title="Check your mail"
+        lead="If there is an account for this address, a link to choose a new password is on its way."
+      >
+        <p>
+          It goes to <strong className="font-semibold">{to}</strong>, works once, and can take a minute to arrive.
+        </p>
+        <p>
+          If we sent you one in the last {pause}, use that one: we don’t replace it before then. If nothing arrives, you
+          can{" "}
+          <a className="link" href="/forgot-password">
+            ask again
+          </a>{" "}
+          after that.
+        </p>
+        {mailboxUrl ? (
+          <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+            Open the local mailbox
+          </a>
+        ) : null}
+        <p>
+          <a className="link" href="/login">
+            Back to sign in
+          </a>
+        </p>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage title="Reset your password" lead="We send you a link to choose a new one.">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <EmailField
+          id={email.id}
+          name={email.name}
+          required
+          defaultValue={email.initialValue}
+          errorId={email.errorId}
+          errors={email.errors}
+        />
+        <BotChallenge challenge={challenge} />
+        <Button className="w-full">Send the link</Button>
+      </Form>
+      <p>
+        <a className="link" href="/login">
+          Back to sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

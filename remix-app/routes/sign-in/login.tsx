@@ -1,0 +1,175 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
+import { isAddAccount, openAddAccount, redirectToChooser } from "../../accounts/add-account.ts";
+import { cookies } from "../../http/cookie-table.ts";
+import { writeCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { generalFailure } from "../../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { signInSchema } from "../../identity/credentials.ts";
+import { startEvenTiming } from "../../identity/even-timing.ts";
+import { rememberPassword } from "../../identity/own-password.ts";
+import { redirectSignedIn } from "../../identity/signed-in-redirect.ts";
+import { allowProviderPages } from "../../oauth/begin-oauth.ts";
+import { failureIn } from "../../oauth/failures.ts";
+import { offeredProviders } from "../../oauth/offered-providers.ts";
+import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
+import { hasLoginOverride, signInUnderOverride } from "../../recovery/login-override.ts";
+import { readSignInTarget } from "../../satellites/handoff.ts";
+import { BotChallenge } from "../../ui/bot-challenge.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField, PasswordField } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { WaysIn } from "../../ui/ways-in.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },
+];
+
+/** `/login`, and `/add-account`, which is the same page for who is signed in already and stays so. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
+  const { returnUrl, appName, dropped } = await readSignInTarget(context, searchParams);
+  const adding = isAddAccount(request);
+  if (!adding) {
+    await redirectSignedIn(context, returnUrl || null);
+    // What has just happened to an account is told first.
+    if (!searchParams.has("accountDeleted")) redirectToChooser(context, returnUrl);
+  }
+  allowProviderPages(context);
+  return {
+    returnUrl,
+    added: adding ? openAddAccount(context, searchParams) : null,
+    appName,
+    dropped,
+    signedOutHereOnly: searchParams.has("signedOutHereOnly"),
+    deleted: searchParams.has("accountDeleted"),
+    challenge: showBotChallenge(context),
+    oauthFailure: failureIn(searchParams, context.env),
+    offered: offeredProviders(context),
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: signInSchema });
+  const reply = (message: string) => submission.reply({ formErrors: [message], hideFields: ["password"] });
+  if (submission.status !== "success") {
+    return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
+  }
+  const { email, password, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
+  const botChallenge = form.get(botChallengeField);
+  const isOverridden = () => hasLoginOverride(context, email);
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, isOverridden });
+  if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
+  const credentials = { email, password, options: attempt.challenge };
+  const tried = await context.session.authClient().auth.signInWithPassword(credentials);
+  const error = attempt.overridden ? await signInUnderOverride(context, { email, password, tried }) : tried.error;
+  await attempt.settle(outcomeOf(error));
+  if (error?.code === "email_not_confirmed") {
+    // Said only to who knows the password.
+    rememberPassword(context, { email, own: true });
+    writeCookie(context, cookies.pendingMail, { value: email });
+    throw redirect(`/signup/check-mail?${new URLSearchParams({ unconfirmed: "", returnUrl: destination })}`);
+  }
+  if (error) {
+    await whenDue();
+    const failure = generalFailure(error);
+    const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
+    return data(reply(message), { status: failure?.status ?? 400 });
+  }
+  throw await completeSignIn(context, { method: "password", destination });
+}
+
+export default function SignInPage() {
+  const { returnUrl, appName, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered, added } =
+    useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
+  // Of the way over a provider; a form that was sent since has errors of its own.
+  const oauthErrors = oauthFailure && !lastResult ? [oauthFailure] : undefined;
+  const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  const lead = [
+    appName ? `To continue to ${appName}.` : "",
+    added?.stays ? `You stay signed in as ${added.stays}.` : "",
+  ].join(" ");
+  return (
+    <EntryPage title={added && !added.again ? "Add an account" : "Sign in"} lead={lead.trim()}>
+      <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
+      {signedOutHereOnly ? (
+        <Notice tone="warn">
+          You are signed out in this browser. The sign-in service did not answer, so a copy of this session that someone
+          else holds may still work. If there could be one,{" "}
+          <a className="link" href="/forgot-password">
+            reset your password
+          </a>
+          : it ends every session.
+        </Notice>
+      ) : null}
+      {added?.again ? (
+        <Notice tone="warn">
+          {added.email ? <strong className="font-semibold">{added.email}</strong> : "This account"} is signed out. Sign
+          in to it again.
+        </Notice>
+      ) : null}
+      {deleted ? <Notice tone="good">Your account is deleted, and you are signed out everywhere.</Notice> : null}
+      {dropped ? (
+        <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
+      ) : null}
+      <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
+        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <input type="hidden" name="returnUrl" value={returnUrl} />
+          <EmailField
+            id={email.id}
+            name={email.name}
+            autoComplete="username webauthn"
+            required
+            defaultValue={email.initialValue ?? added?.email}
+            errorId={email.errorId}
+            errors={email.errors}
+          />
+          <PasswordField
+            id={password.id}
+            name={password.name}
+            label="Password"
+            autoComplete="current-password"
+            required
+            aside={
+              <a className="link text-small" href="/forgot-password">
+                Forgot password?
+              </a>
+            }
+            errorId={password.errorId}
+            errors={password.errors}
+          />
+          <BotChallenge challenge={challenge} />
+          <Button className="w-full">Sign in</Button>
+        </Form>
+        <PasskeySignIn returnUrl={returnUrl} />
+      </WaysIn>
+      <p className="text-muted">
+        New here?{" "}
+        <a className="link" href={`${added ? "/add-account/new" : "/signup"}${query}`}>
+          Create an account
+        </a>
+      </p>
+      {added ? (
+        <a className={`${buttonClass("quiet")} w-full`} href="/accounts">
+          Back to your accounts
+        </a>
+      ) : null}
+    </EntryPage>
+  );
+}

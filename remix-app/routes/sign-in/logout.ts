@@ -1,0 +1,16 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { signOutAll } from "../../accounts/sign-out.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+
+/**
+ * Signs this browser out of all its accounts: ends their sessions, and takes every cookie of an account from it. The
+ * next sign-in leads to `returnUrl`, where the form names a path of ours.
+ */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const returnUrl = redirectTarget(form.get("returnUrl"), { origin: context.origin, fallback: "" });
+  const revoked = await signOutAll(context);
+  const query = [returnUrl && new URLSearchParams({ returnUrl }), revoked ? "" : "signedOutHereOnly"].filter(Boolean);
+  throw redirect(query.length > 0 ? `/login?${query.join("&")}` : "/login");
+}

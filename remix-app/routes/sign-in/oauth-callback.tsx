@@ -1,0 +1,122 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { getUser } from "../../identity/user.ts";
+import { endOAuth, type OAuthReturn } from "../../oauth/end-oauth.ts";
+import { failureText } from "../../oauth/failures.ts";
+import { providerLabel } from "../../oauth/providers.ts";
+import { linkNotice } from "../../settings/linked-accounts.ts";
+import { leaveNotice } from "../../settings/settings-notice.ts";
+import { Address } from "../../ui/address.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+
+/** HEAD would end a visit as GET does, and no HEAD may change anything. */
+export const handle: RouteHandle = { hydrate: false, methods: ["GET", "POST"] };
+
+export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
+
+type View =
+  | { kind: "foreign"; signedIn: boolean }
+  | { kind: "ask"; provider: string; email: string | null; visitor: string; code: string; state: string }
+  | { kind: "failed"; text: string; goOn: string };
+
+/** Where the identity backend sends browsers back to from a provider. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  return answer(context, { query: new URL(request.url).searchParams, agreed: false });
+}
+
+/** The word of somebody who is signed in that another account may be the active one. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { code, state } = Object.fromEntries(await readForm(request, context));
+  return answer(context, {
+    query: new URLSearchParams({ code: String(code ?? ""), state: String(state ?? "") }),
+    agreed: true,
+  });
+}
+
+async function answer(context: AppLoadContext, given: OAuthReturn) {
+  const outcome = await endOAuth(context, given);
+  if (outcome.status === "signed_in") throw outcome.response;
+  if (outcome.status === "foreign") {
+    return show({ kind: "foreign", signedIn: (await getUser(context)) !== null }, 403);
+  }
+  const { provider, purpose, returnTo } = outcome.payload;
+  if (outcome.status === "linked") {
+    leaveNotice(context, linkNotice(provider, "linked"));
+    throw redirect(returnTo);
+  }
+  if (outcome.status === "ask") {
+    const { email, visitor } = outcome;
+    const values = { code: given.query.get("code") ?? "", state: given.query.get("state") ?? "" };
+    return show({ kind: "ask", provider: providerLabel(provider), email, visitor: visitor.email, ...values }, 200);
+  }
+  const { failure, visitor } = outcome;
+  if (purpose === "link") {
+    leaveNotice(context, linkNotice(provider, failure));
+    throw redirect(returnTo);
+  }
+  if (!visitor) throw redirect(`/login?${new URLSearchParams({ oauth: failure, provider, returnUrl: returnTo })}`);
+  return show({ kind: "failed", text: failureText(failure, provider), goOn: returnTo }, 403);
+}
+
+function show(view: View, status: number) {
+  return data(view, { status });
+}
+
+export default function OAuthCallbackPage() {
+  const loaded = useLoaderData<typeof loader>();
+  const view = useActionData<typeof action>() ?? loaded;
+  if (view.kind === "foreign") {
+    return (
+      <EntryPage
+        title="This sign-in did not begin here"
+        lead="It began in another browser, took too long, or is over. Nothing was changed. Start again where you want to be signed in."
+        themeSwitch={false}
+      >
+        <a href={view.signedIn ? "/" : "/login"} className={buttonClass("primary")}>
+          {view.signedIn ? "Go to the start page" : "Go to sign in"}
+        </a>
+      </EntryPage>
+    );
+  }
+  if (view.kind === "failed") {
+    return (
+      <EntryPage title="That did not work" lead={view.text} themeSwitch={false}>
+        <a href={view.goOn} className={buttonClass("primary")}>
+          Go on as you were
+        </a>
+      </EntryPage>
+    );
+  }
+  const { provider, email, visitor, code, state } = view;
+  return (
+    <EntryPage
+      title={<Address>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</Address>}
+      lead={
+        <Address>
+          {`You are signed in here as ${visitor}. Going on adds the other account to this browser, and enters that one.`}
+        </Address>
+      }
+      themeSwitch={false}
+    >
+      <form method="post" action="/auth/callback" data-once className="space-y-3">
+        <input type="hidden" name="code" value={code} />
+        <input type="hidden" name="state" value={state} />
+        <Button className="w-full">
+          <Address>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
+        </Button>
+        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+          <Address>{`Stay signed in as ${visitor}`}</Address>
+        </a>
+      </form>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,20 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { finishSignInSchema } from "../../passkeys/payloads.ts";
+import { finishSignIn } from "../../passkeys/sign-in.ts";
+
+/** `POST /login/passkey`: a browser's answer to a challenge, for `{ redirectTo }` and the session's cookie. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { requestId, origin } = context;
+  const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
+  await finishSignIn(context, answer);
+  const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
+  // A browser that is full leads elsewhere, which a script that asked for JSON is told as it is told everything.
+  const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
+    if (answer instanceof Response && answer.headers.has("Location")) return answer;
+    throw answer;
+  });
+  return Response.json({ redirectTo: next.headers.get("Location") ?? destination });
+}

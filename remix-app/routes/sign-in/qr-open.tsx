@@ -1,0 +1,35 @@
+import type { MetaFunction } from "@remix-run/react";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import dropFragmentScript from "../../ui/drop-fragment.js?raw";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { InlineScript } from "../../ui/inline-script.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Open this in the app · Gatehouse" }];
+
+/** Where the link of a QR code leads in a browser: nowhere. Only the app can answer it. */
+export default function QrOpenPage() {
+  return (
+    <>
+      <EntryPage
+        title="Scan this code with the app"
+        lead="This link is for the Gatehouse app. A browser can do nothing with it, and nothing has happened."
+      >
+        <ol className="list-decimal space-y-2 pl-5">
+          <li>Open the Gatehouse app on the phone where you are signed in.</li>
+          <li>Choose “Scan a code”, and point the camera at the code in your other browser.</li>
+          <li>Approve only what you asked for yourself, a moment ago.</li>
+        </ol>
+        <p className="text-muted">
+          Did somebody send you this link? Then do not approve it: they want a session of your account.
+        </p>
+        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+          Go to the start page
+        </a>
+      </EntryPage>
+      <InlineScript source={dropFragmentScript} />
+    </>
+  );
+}

@@ -1,0 +1,109 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { cookies } from "../../http/cookie-table.ts";
+import { clearCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { detour } from "../../identity/detour.ts";
+import { requireUser, shownAs } from "../../identity/user.ts";
+import { readChallenge } from "../../login-challenges/challenge.ts";
+import { keepChallenge, keptChallenge } from "../../login-challenges/kept-challenge.ts";
+import { requireBrowser } from "../../login-challenges/parties.ts";
+import { qrCodeOf } from "../../mfa/qr-code.ts";
+import { beginHandoff } from "../../qr-login/begin-handoff.ts";
+import { challengeLink } from "../../qr-login/challenge-link.ts";
+import { consumeChallenge } from "../../qr-login/consume.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { QrCodeImage } from "../../ui/qr-code.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Continue with your phone · Gatehouse" }];
+
+const cookie = cookies.qrChallenge;
+
+function destinationOf(request: Request, origin: string): string {
+  return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { origin, fallback: "/" });
+}
+
+/** Shows how the challenge stands that this browser waits for. However often it is loaded, nothing is consumed. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const destination = destinationOf(request, context.origin);
+  const shown = { email: shownAs(user), destination };
+  const key = keptChallenge(context, cookie);
+  const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
+  if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
+  const { status } = progress;
+  if (status !== "created" && status !== "approved") return { ...shown, status };
+  const query = new URLSearchParams({ secret: key.secret });
+  const pollPath = `/api/v1/auth/qr-login/challenges/${key.id}?${query}`;
+  return { ...shown, status, pollPath, qr: qrCodeOf(challengeLink(key, context)) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const claims = requireBrowser(context);
+  const user = await requireUser(context, request);
+  const destination = destinationOf(request, context.origin);
+  const here = detour("/qr", destination);
+  if ((await readForm(request, context)).get("intent") !== "continue") {
+    keepChallenge(context, cookie, { key: await beginHandoff(context, user) });
+    throw redirect(here, 303);
+  }
+  const key = keptChallenge(context, cookie);
+  const known =
+    key && typeof (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId })) === "object";
+  const consumption = known ? await consumeChallenge(context, { key, claims }) : null;
+  if (!consumption?.session) throw redirect(here, 303);
+  context.session.store(consumption.session);
+  clearCookie(context, cookie);
+  throw await completeSignIn(context, { method: "qr", destination, inPlaceOf: claims.session_id });
+}
+
+const endings = {
+  rejected: "It was rejected: on the phone, or because the phone has signed out since.",
+  expired: "That code is too old. Each one is good for two minutes.",
+  consumed: "That code was used already.",
+};
+
+export default function QrPage() {
+  const shown = useLoaderData<typeof loader>();
+  const { email, destination } = shown;
+  const open = "qr" in shown;
+  return (
+    <EntryPage
+      title="Continue with your phone"
+      lead={
+        open
+          ? "Scan the code with the Gatehouse app and approve it there. It is good for two minutes."
+          : "Your phone hands this browser a fresh session, as recent as your sign-in on the phone. Nothing to type."
+      }
+    >
+      {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
+      {"qr" in shown ? (
+        <>
+          <QrCodeImage {...shown.qr} label="QR code for the Gatehouse app" />
+          <ChallengeWaiting status={shown.status} pollPath={shown.pollPath} next={destination} />
+        </>
+      ) : null}
+      <p>
+        Signed in as <strong className="font-semibold">{email}</strong>. The phone has to be signed in to the same
+        account.
+      </p>
+      <AccountForm data-once>
+        <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
+          {open ? "Show a new code" : "Show QR code"}
+        </Button>
+      </AccountForm>
+      <a href={destination} className={`${buttonClass("quiet")} w-full`}>
+        Cancel
+      </a>
+    </EntryPage>
+  );
+}

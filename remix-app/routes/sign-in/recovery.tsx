@@ -1,0 +1,144 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { requireRoomFor } from "../../accounts/add-account.ts";
+import { signedInAs } from "../../accounts/signed-in-as.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { emailSchema } from "../../identity/credentials.ts";
+import { deadLink } from "../../recovery/dead-link.ts";
+import { emailOfLink } from "../../recovery/email-of-link.ts";
+import { recoverAccount } from "../../recovery/recover-account.ts";
+import { Address } from "../../ui/address.tsx";
+import { Button } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField, Field } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Get back into your account · Gatehouse" }];
+
+/** Any other text is no link of ours, and is refused as one that is used. */
+const token = z.string().max(200);
+const next = z.string().optional();
+const linkSchema = z.object({ token, next });
+const codeSchema = z.object({
+  email: emailSchema,
+  code: z
+    .string({ error: "Enter the code from the mail" })
+    .transform((text) => text.replace(/[\s-]/g, ""))
+    .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the mail")),
+  next,
+});
+
+/** Shows what will happen. It consumes nothing, so that a mail scanner's visit burns nothing. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
+  const page = { next: searchParams.get("next") ?? "", signedInAs: signedInAs(context) };
+  const token = searchParams.get("token");
+  if (token === null) return data({ ...page, link: null, dead: false });
+  const email = await emailOfLink(context, token);
+  return email === null
+    ? data({ ...page, link: null, dead: true }, { status: 410 })
+    : data({ ...page, link: { token, email }, dead: false });
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: form.has("token") ? linkSchema : codeSchema });
+  if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
+  const { next, ...proof } = submission.value;
+  const email = "token" in proof ? await emailOfLink(context, proof.token) : proof.email;
+  if (email !== null) requireRoomFor(context, email.toLowerCase());
+  const recovery = await recoverAccount(context, proof);
+  if (recovery.outcome === "failed") {
+    const reply = submission.reply({ formErrors: [recovery.message], hideFields: ["token", "code"] });
+    return data(reply, { status: recovery.status });
+  }
+  const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
+  const signedIn = await completeSignIn(context, { method: "recovery", destination });
+  if (recovery.passwordReplaced) {
+    throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+  }
+  throw signedIn;
+}
+
+export default function AccountRecoveryPage() {
+  const { next: wanted, signedInAs, link, dead } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email, code, next }] = useForm<{ email: string; code: string; next: string }>({
+    id: "recovery",
+    lastResult,
+    defaultValue: { next: wanted },
+  });
+  const errors = dead && !lastResult ? [deadLink] : form.errors;
+  // The form posts without the query: after it, only what it carried knows.
+  const nextField = next.initialValue ? <input type="hidden" name={next.name} value={next.initialValue} /> : null;
+  return (
+    <EntryPage
+      title="Get back into your account"
+      lead={
+        link ? (
+          <Address>{`This signs you in as ${link.email}.`}</Address>
+        ) : (
+          "Enter the code from the mail that an administrator sent you."
+        )
+      }
+    >
+      <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
+      {signedInAs ? (
+        <Notice tone="warn">
+          You are signed in as <strong className="font-semibold">{signedInAs}</strong>. Going on signs you in to the
+          account that the mail was sent to.
+        </Notice>
+      ) : null}
+      {link ? (
+        <Form method="post" action="/auth/recovery" data-once>
+          <input type="hidden" name="token" value={link.token} />
+          {nextField}
+          <Button className="w-full">
+            <Address>{`Continue as ${link.email}`}</Address>
+          </Button>
+        </Form>
+      ) : (
+        <Form method="post" action="/auth/recovery" id={form.id} noValidate data-once className="space-y-5">
+          {nextField}
+          <EmailField
+            id={email.id}
+            name={email.name}
+            autoComplete="username"
+            required
+            defaultValue={email.initialValue}
+            errorId={email.errorId}
+            errors={email.errors}
+          />
+          <Field
+            id={code.id}
+            name={code.name}
+            label="6-digit code"
+            type="text"
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            spellCheck={false}
+            required
+            errorId={code.errorId}
+            errors={code.errors}
+          />
+          <Button className="w-full">Sign in</Button>
+        </Form>
+      )}
+      <p className="text-muted">
+        No mail? Ask the administrator who helps you for a new one.{" "}
+        <a className="link" href="/login">
+          Back to sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,95 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { changePassword, hasPassword } from "../../identity/change-password.ts";
+import { resetPasswordSchema } from "../../identity/credentials.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { PasswordField } from "../../ui/field.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { email } = await requireFreshUser(context, request);
+  const { searchParams } = new URL(request.url);
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" });
+  return { email, returnUrl, first: searchParams.has("first") };
+}
+
+/** Changes the password. The identity backend ends the account's other sessions with it. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireFreshUser(context, request);
+  const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
+  if (submission.status !== "success") {
+    return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
+  }
+  // Who signs in with a provider alone may ask for the mail as well.
+  const first = !(await hasPassword(context, user.id));
+  const outcome = await changePassword(context, { ...submission.value, userId: user.id, first });
+  if (outcome.status === "changed") {
+    return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
+  }
+  const { httpStatus, formErrors, fieldErrors, ask } = outcome;
+  // Only of sessions that no mail has made; that page can ask for more.
+  if (ask) throw redirect("/settings/security/password");
+  const result = submission.reply({
+    hideFields: ["password"],
+    ...(formErrors ? { formErrors } : {}),
+    ...(fieldErrors ? { fieldErrors } : {}),
+  });
+  return data({ result, changed: false }, { status: httpStatus });
+}
+
+export default function ResetPasswordPage() {
+  const { email, returnUrl, first } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
+  if (answer?.changed) {
+    return (
+      <EntryPage title="Your password is changed" lead="Every other device has been signed out of this account.">
+        <a href={returnUrl} className={`${buttonClass("primary")} w-full`}>
+          Continue
+        </a>
+      </EntryPage>
+    );
+  }
+  return (
+    <EntryPage
+      title={first ? "Choose your password" : "Choose a new password"}
+      lead={
+        first
+          ? "Your email is confirmed. We could not tell that the account's password came from you, so it no longer works."
+          : undefined
+      }
+    >
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
+      <p>
+        For <strong className="font-semibold">{email}</strong>. Every other device is signed out with it.
+      </p>
+      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        {/* Password managers file the new password under this name. */}
+        <input type="text" autoComplete="username" value={email} readOnly hidden />
+        <PasswordField
+          id={password.id}
+          name={password.name}
+          label="New password"
+          hint="At least 8 characters. A few unrelated words make a good one."
+          autoComplete="new-password"
+          required
+          errorId={password.errorId}
+          errors={password.errors}
+        />
+        <Button className="w-full">Change password</Button>
+      </AccountForm>
+    </EntryPage>
+  );
+}

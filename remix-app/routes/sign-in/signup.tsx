@@ -1,0 +1,137 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { guardAttempt } from "../../abuse/attempts.ts";
+import { isAddAccount } from "../../accounts/add-account.ts";
+import { cookies } from "../../http/cookie-table.ts";
+import { writeCookie } from "../../http/cookies.ts";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { generalFailure } from "../../identity/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
+import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { signUpSchema } from "../../identity/credentials.ts";
+import { startEvenTiming } from "../../identity/even-timing.ts";
+import { holdMailBack } from "../../identity/held-mail.ts";
+import { keepsPassword, rememberPassword } from "../../identity/own-password.ts";
+import { redirectSignedIn } from "../../identity/signed-in-redirect.ts";
+import { allowProviderPages } from "../../oauth/begin-oauth.ts";
+import { offeredProviders } from "../../oauth/offered-providers.ts";
+import { BotChallenge } from "../../ui/bot-challenge.tsx";
+import { Button } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField, PasswordField } from "../../ui/field.tsx";
+import { WaysIn } from "../../ui/ways-in.tsx";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const given = new URL(request.url).searchParams.get("returnUrl");
+  // Who adds an account is signed in, and stays so.
+  if (!isAddAccount(request)) await redirectSignedIn(context, given);
+  const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
+  allowProviderPages(context);
+  return { returnUrl, challenge: showBotChallenge(context), offered: offeredProviders(context) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const submission = parseWithZod(form, { schema: signUpSchema });
+  if (submission.status !== "success") {
+    return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
+  }
+  const { email, password, returnUrl } = submission.value;
+  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const whenDue = startEvenTiming();
+  const botChallenge = form.get(botChallengeField);
+  const attempt = await guardAttempt(context, { action: "sign_up", mail: "sign_up_mail", email, botChallenge });
+  if (!attempt.admitted) {
+    const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
+    return data(result, { status: attempt.status });
+  }
+  const { data: created, error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.signUp({
+          email,
+          password,
+          options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
+        })
+      : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
+  const own = await keepsPassword(context, { created: created.user, email, password });
+  // A mail that could not go out so soon stays counted, as it does for an address that gets none.
+  const known = error !== null && saysWhetherAccountExists(error.code);
+  await attempt.settle(error && !known ? "void" : "succeeded");
+  await whenDue();
+  if (error?.code === "weak_password") {
+    const fields = { password: ["Choose a password that is harder to guess"] };
+    return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
+  }
+  if (error && !known) {
+    const failure = generalFailure(error);
+    const message = failure?.message ?? "We could not create an account with this. Check the address and try again.";
+    return data(submission.reply({ formErrors: [message], hideFields: ["password"] }), {
+      status: failure?.status ?? 400,
+    });
+  }
+  if (created.session) {
+    // Only where the backend confirms addresses unseen.
+    context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
+    throw await completeSignIn(context, { method: "sign_up", destination });
+  }
+  rememberPassword(context, { email, own });
+  writeCookie(context, cookies.pendingMail, { value: email });
+  throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
+}
+
+/** Failures that only a known address meets. The answer stays the one that every address gets. */
+function saysWhetherAccountExists(code: string | undefined): boolean {
+  return code === "user_already_exists" || code === "email_exists" || code === "over_email_send_rate_limit";
+}
+
+export default function SignUpPage() {
+  const { returnUrl, challenge, offered } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-up", lastResult });
+  const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  return (
+    <EntryPage title="Create an account">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      <WaysIn {...offered} returnUrl={returnUrl}>
+        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+          <input type="hidden" name="returnUrl" value={returnUrl} />
+          <EmailField
+            id={email.id}
+            name={email.name}
+            required
+            defaultValue={email.initialValue}
+            errorId={email.errorId}
+            errors={email.errors}
+          />
+          <PasswordField
+            id={password.id}
+            name={password.name}
+            label="Password"
+            hint="At least 8 characters. A few unrelated words make a good one."
+            autoComplete="new-password"
+            required
+            errorId={password.errorId}
+            errors={password.errors}
+          />
+          <BotChallenge challenge={challenge} />
+          <Button className="w-full">Create account</Button>
+        </Form>
+      </WaysIn>
+      <p className="text-muted">
+        Have an account?{" "}
+        <a className="link" href={`/login${query}`}>
+          Sign in
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

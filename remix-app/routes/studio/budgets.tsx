@@ -1,0 +1,141 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { BudgetList, budgetKey, type OpenBudget } from "../../studio/budgets/budget-list.tsx";
+import {
+  budgetForm,
+  budgetPermissions,
+  changeBudget,
+  readBudgetAmount,
+  readBudgets,
+} from "../../studio/budgets/budgets.ts";
+import { exactUsd } from "../../studio/format-amount.ts";
+import { searchWith } from "../../studio/range.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Budgets · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const permission = "use_ai_studio";
+const budgetsShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const asked = { request, workspaceId: params.workspaceId, permission } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const search = new URL(request.url).searchParams;
+  const cursor = search.get("cursor") ?? "";
+  const page = { limit: budgetsShown, cursor: cursor || undefined };
+  const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id, ...page });
+  const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
+  const changed = search.get("done") ?? "";
+  const done = listed.budgets.find((budget) => budgetKey(budget) === changed);
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    ...listed,
+    cursor,
+    mayChange: { workspace: may("workspace"), app: may("app"), key: may("key") },
+    change: search.get("change"),
+    done: done ? { name: done.name, limitUsd: done.limitUsd } : null,
+    now: new Date().toISOString(),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const asked = { request, workspaceId: params.workspaceId, permission } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const { requestId } = context;
+  const form = budgetForm.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!form.success) throw problem("INVALID_REQUEST", { requestId });
+  const { scope, subjectId, readUsd, intent, limitUsd: typed } = form.data;
+  const key = budgetKey({ scope, subjectId });
+  const limitUsd = intent === "remove" ? null : readBudgetAmount(typed);
+  const answer = (status: number, open: OpenBudget, meanwhile: { limitUsd: string | null } | null = null) =>
+    data({ open, meanwhile }, { status });
+  if (intent === "save" && limitUsd === null) {
+    const error = "Enter an amount in dollars, such as 50 or 12.50";
+    return answer(400, { key, typed, error });
+  }
+  const change = { userId: user.id, workspaceId: workspace.id, scope, subjectId, readUsd, limitUsd };
+  const changed = await changeBudget(context, change);
+  if (changed.outcome === "changed_meanwhile") return answer(409, { key, typed, error: null }, changed);
+  const cursor = new URL(request.url).searchParams.get("cursor") ?? "";
+  throw redirect(`/workspaces/${workspace.id}/ai/budgets${searchWith("", { cursor, done: key })}`, 303);
+}
+
+export default function BudgetsPage() {
+  const { user, workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
+    useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const open = answer?.open ?? (change ? { key: change, typed: null, error: null } : null);
+  const anew = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Budgets"
+      lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
+      actions={
+        <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")}>
+          Download CSV
+        </a>
+      }
+    >
+      {answer?.meanwhile ? (
+        <Notice tone="warn">
+          This budget was changed while you were at it:{" "}
+          {answer.meanwhile.limitUsd === null ? "it is taken away" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}
+          . Nothing of yours is saved yet. Save again to put yours in its place.
+        </Notice>
+      ) : null}
+      {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}
+      <BudgetList
+        budgets={budgets}
+        whole={cursor === "" && nextCursor === null}
+        cursor={cursor}
+        mayChange={mayChange}
+        keysVisible={keysVisible}
+        open={open}
+        now={now}
+      />
+      {nextCursor ? (
+        <p>
+          <Link className="link" to={searchWith("", { cursor: nextCursor })}>
+            More budgets
+          </Link>
+        </p>
+      ) : null}
+      <Card title="When a budget is used up">
+        <ul className="max-w-prose list-disc space-y-1.5 pl-5">
+          <li>
+            A call whose dearest possible cost is more than what is left is refused with 402{" "}
+            <code className="font-mono text-small">budget_exceeded</code>, until the budget starts anew or is raised. So
+            calls may be refused shortly before all of it is spent.
+          </li>
+          <li>What calls under way may cost at most is held, and given back when they are done and charged.</li>
+          <li>
+            At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and those who manage its
+            AI policy get an email, for a key also those who manage keys: they can do something about it.
+          </li>
+        </ul>
+      </Card>
+    </StudioPage>
+  );
+}
+
+function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {
+  if (name === null) return "The budget is changed.";
+  return limitUsd === null
+    ? `${name} has no budget any more.`
+    : `The budget of ${name} is ${exactUsd(limitUsd)} a month.`;
+}

@@ -1,0 +1,180 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { compareCosts } from "../../studio/costs/cost-comparison.ts";
+import { CostList } from "../../studio/costs/cost-list.tsx";
+import { DifferenceText } from "../../studio/costs/difference-text.tsx";
+import { readImportFilter } from "../../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
+import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
+import { readRange, searchWith } from "../../studio/range.ts";
+import type { MemberReader } from "../../studio/studio-reader.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Figures } from "../../ui/figures.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { RangeForm } from "../../ui/range-form.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const recordsShown = 50;
+const providersShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const url = new URL(request.url);
+  const now = new Date();
+  const range = readRange(url, { now });
+  const filter = readImportFilter(url, context);
+  const reader: MemberReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const { from, to } = range;
+  const pageAt = (name: string) => url.searchParams.get(name) ?? undefined;
+  const { provider, accountId } = filter;
+  const [page, compared] = await Promise.all([
+    listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
+    // Costs are compared by provider: runs may name no account.
+    accountId === undefined
+      ? compareCosts(context, {
+          reader,
+          query: { from, to, limit: providersShown, cursor: pageAt("providers") },
+          provider,
+        })
+      : { overall: null, providers: [], nextCursor: null },
+  ]);
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    range,
+    filter,
+    page,
+    compared,
+    gatewayUrl: `${context.env.AI_URL}/v1`,
+    now: now.toISOString(),
+  };
+}
+
+export default function CostsPage() {
+  const { user, workspace, range, filter, page, compared, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const { totals, records, nextCursor } = page;
+  const { overall, providers } = compared;
+  const at = new URLSearchParams(search);
+  const filtered = Object.keys(filter).length > 0 || at.has("cursor");
+  const hidden = overall?.meteredUsd === null;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Costs"
+      lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
+      actions={
+        <a href={`/workspaces/${workspace.id}/ai/costs.csv${search}`} className={buttonClass("secondary")}>
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} />
+      <ImportFilterNotice filter={filter} of="costs" />
+      <Figures
+        figures={[
+          {
+            label: "Imported",
+            value: <Usd amount={totals.amountUsd} />,
+            note: counted(totals.records - totals.replacedRecords),
+          },
+          ...(overall
+            ? [
+                { label: "Metered", value: <Usd amount={overall.meteredUsd} />, note: "by the gateway’s own runs" },
+                {
+                  label: "Imported less metered",
+                  value: <DifferenceText usd={overall.differenceUsd} percent={overall.differencePercent} />,
+                },
+              ]
+            : []),
+          {
+            label: "Replaced by account days",
+            value: <Usd amount={totals.replacedUsd} />,
+            note: `${recordsInWords(totals.replacedRecords)}, kept and not counted`,
+          },
+        ]}
+      />
+      {providers.length > 0 ? (
+        <Card
+          title="Beside what was metered"
+          lead={
+            hidden
+              ? "This workspace hides what runs cost, so that there is nothing to compare with."
+              : "What the gateway’s own runs of the range cost, by provider."
+          }
+          action={
+            <a
+              href={`/workspaces/${workspace.id}/ai/costs-by-provider.csv${searchWith(search, {})}`}
+              className={buttonClass("secondary")}
+            >
+              Download CSV<span className="sr-only"> of the comparison</span>
+            </a>
+          }
+        >
+          <DataTable
+            caption="Imported and metered costs by provider"
+            columns={[
+              { label: "Provider", cell: ({ provider }) => <span className="break-all">{provider}</span> },
+              { label: "Metered", numeric: true, cell: ({ meteredUsd }) => <Usd amount={meteredUsd} /> },
+              {
+                label: "Imported",
+                numeric: true,
+                small: "aside",
+                cell: ({ importedUsd }) => <Usd amount={importedUsd} />,
+              },
+              {
+                label: "Difference",
+                numeric: true,
+                cell: ({ differenceUsd, differencePercent }) => (
+                  <DifferenceText usd={differenceUsd} percent={differencePercent} />
+                ),
+              },
+            ]}
+            rows={providers}
+            rowKey={({ provider }) => provider}
+            empty={null}
+          />
+          {compared.nextCursor ? (
+            <p className="pt-4">
+              <Link
+                className="link"
+                to={searchWith(search, { cursor: at.get("cursor") ?? "", providers: compared.nextCursor })}
+              >
+                More providers
+              </Link>
+            </p>
+          ) : null}
+        </Card>
+      ) : null}
+      <Card title="Records" lead="An account’s day stands for the runs that it covers; these stay, for audit.">
+        <CostList records={records} filtered={filtered} now={now} gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
+        {nextCursor ? (
+          <p className="pt-4">
+            <Link
+              className="link"
+              to={searchWith(search, { cursor: nextCursor, providers: at.get("providers") ?? "" })}
+            >
+              Older records
+            </Link>
+          </p>
+        ) : null}
+      </Card>
+    </StudioPage>
+  );
+}
+
+const recordsInWords = (count: number) => (count === 1 ? "1 record" : `${count.toLocaleString("en")} records`);
+const counted = (count: number) => `${recordsInWords(count)} ${count === 1 ? "counts" : "count"}`;

@@ -1,0 +1,113 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { readRange, searchWith } from "../../studio/range.ts";
+import { CreditTotals } from "../../studio/usage/credit-totals.tsx";
+import { Ledger } from "../../studio/usage/ledger.tsx";
+import { readCredits } from "../../studio/usage/usage.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Figures } from "../../ui/figures.tsx";
+import { Credits } from "../../ui/money.tsx";
+import { RangeForm } from "../../ui/range-form.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Credits · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const entriesShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const url = new URL(request.url);
+  const now = new Date();
+  const range = readRange(url, { now });
+  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const cursor = url.searchParams.get("cursor") ?? undefined;
+  const query = { from: range.from, to: range.to, limit: entriesShown, cursor };
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    range,
+    ...(await readCredits(context, { reader, query })),
+    now: now.toISOString(),
+  };
+}
+
+export default function CreditsPage() {
+  const { user, workspace, range, payer, accounts, totals, entries, nextCursor, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const paying = accounts.find((account) => account.payer === payer);
+  const other = accounts.find((account) => account.payer !== payer);
+  const own = payer === "member";
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Credits"
+      lead={
+        own
+          ? "In this workspace each member pays from their own balance; this is yours. A key's calls are paid by who made it."
+          : "All calls of this workspace are paid from its balance, those of registered apps aside."
+      }
+      actions={
+        <a
+          href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}
+          className={buttonClass("secondary")}
+        >
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} />
+      <Figures
+        figures={[
+          {
+            label: own ? "Your available credits" : "Available",
+            value: <Credits amount={paying?.available ?? null} />,
+            note: paying ? "Now" : "The account is opened by the first call",
+          },
+          { label: "Balance", value: <Credits amount={paying?.balance ?? null} />, note: "Now" },
+          {
+            label: "Reserved",
+            value: <Credits amount={paying?.reserved ?? null} />,
+            note: "Held by calls under way",
+          },
+          { label: "Used", value: <Credits amount={totals.usedCredits} />, note: "In this range" },
+        ]}
+      />
+      {other ? (
+        <p className="text-muted">
+          {own ? "The workspace's own balance, which pays for nothing now" : "Your own balance"}:{" "}
+          <Credits amount={other.balance} />
+        </p>
+      ) : null}
+      <Card title="In this range">
+        <CreditTotals totals={totals} payer={payer} />
+      </Card>
+      <Card
+        title="Ledger"
+        lead={
+          own
+            ? "Changes of your balance. It pays in your other free workspaces, too: their runs are not listed here, but have changed what is left."
+            : "Every change of the balance, the newest first."
+        }
+      >
+        <div className="space-y-4">
+          <Ledger entries={entries} workspaceId={workspace.id} now={now} />
+          {nextCursor ? (
+            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+              Older entries
+            </Link>
+          ) : null}
+        </div>
+      </Card>
+    </StudioPage>
+  );
+}

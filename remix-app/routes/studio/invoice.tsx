@@ -1,0 +1,61 @@
+import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
+import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
+import { invoiceFacts, momentInWords, recorderWords } from "../../studio/invoices/invoice-words.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.invoice.reference ?? "Invoice"} · Invoices · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const found = await requireInvoice(context, { reader, invoiceId: params.invoiceId ?? "" });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, ...found };
+}
+
+export default function InvoicePage() {
+  const { user, workspace, invoice, recorded, comparison } = useLoaderData<typeof loader>();
+  const [searchParams] = useSearchParams();
+  const base = `/workspaces/${workspace.id}/ai/invoices`;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title={`Invoice ${invoice.reference}`}
+      lead="As it was recorded. An invoice is never changed and never deleted."
+      actions={
+        <Link className={buttonClass("secondary")} to={base}>
+          All invoices
+        </Link>
+      }
+    >
+      {searchParams.has("recorded") ? <Notice tone="good">The invoice is recorded. This is its receipt.</Notice> : null}
+      <Card title="What was recorded">
+        <Facts
+          facts={[
+            ...invoiceFacts(invoice),
+            ["Recorded by", recorderWords(recorded)],
+            ["Recorded at", momentInWords(invoice.recordedAt)],
+            ["Receipt", invoice.id],
+          ]}
+        />
+      </Card>
+      <Card title="How it compares" lead="What was metered and imported for its period, as of now.">
+        <InvoiceComparison comparison={comparison} />
+      </Card>
+    </StudioPage>
+  );
+}

@@ -1,0 +1,67 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
+import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
+import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
+import { type InvoiceField, invoiceFields } from "../../studio/invoices/invoice-words.ts";
+import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
+import { Card } from "../../ui/card.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction = () => [{ title: "Enter an invoice · Gatehouse" }];
+
+const permission = "use_ai_studio";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspaceId } = params;
+  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const apps = await listLinkedApps(context, { kind: "member", userId: user.id, workspaceId: workspace.id });
+  const { searchParams } = new URL(request.url);
+  const given = Object.fromEntries(invoiceFields.map((name) => [name, searchParams.get(name) ?? ""]));
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, apps, given: given as Record<InvoiceField, string> };
+}
+
+const statusOf = { form: 400, review: 200, conflict: 409 } as const;
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { workspaceId } = params;
+  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const form = await readForm(request, context);
+  const entry = await enterInvoice(context, { member: { userId: user.id, workspaceId: workspace.id }, form });
+  if (entry.at === "receipt") throw redirect(`/workspaces/${workspace.id}/ai/invoices/${entry.id}?recorded`, 303);
+  const edited = entry.at === "form" && Object.keys(entry.errors).length === 0;
+  return data(entry, { status: edited ? 200 : statusOf[entry.at] });
+}
+
+const titles = { form: "Enter an invoice", review: "Review the invoice", conflict: "Enter an invoice" } as const;
+
+export default function NewInvoicePage() {
+  const { user, workspace, apps, given } = useLoaderData<typeof loader>();
+  const entry = useActionData<typeof action>() ?? { at: "form" as const, typed: given, errors: {} };
+  const base = `/workspaces/${workspace.id}/ai/invoices`;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title={titles[entry.at]}
+      lead="One that a provider has issued, and that you have looked at. You see it once more before it is recorded."
+    >
+      {entry.at === "review" ? <InvoiceReviewCards entry={entry} /> : null}
+      {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}
+      {entry.at === "form" && apps.length > 0 ? (
+        <Card title="The invoice">
+          <InvoiceEntryForm apps={apps} typed={entry.typed} errors={entry.errors} cancelTo={base} />
+        </Card>
+      ) : null}
+      {entry.at === "form" && apps.length === 0 ? (
+        <Card
+          title="No app is linked to this workspace"
+          lead="Invoices belong to an app whose costs they are of. Ask an administrator of the platform to register the app and to link it to this workspace; then enter its invoices here."
+        />
+      ) : null}
+    </StudioPage>
+  );
+}

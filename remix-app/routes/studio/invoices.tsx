@@ -1,0 +1,124 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readImportFilter } from "../../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
+import type { InvoiceRecord } from "../../studio/costs/provider-import-schema.ts";
+import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
+import { searchWith } from "../../studio/range.ts";
+import type { StudioReader } from "../../studio/studio-reader.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { Dotted } from "../../ui/facts.tsx";
+import { Figures } from "../../ui/figures.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Invoices · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const recordsShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const url = new URL(request.url);
+  const filter = readImportFilter(url, context);
+  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const query = { limit: recordsShown, cursor: url.searchParams.get("cursor") ?? undefined };
+  const page = await listProviderInvoices(context, { reader, query, filter });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, filter, page, now: new Date().toISOString() };
+}
+
+export default function InvoicesPage() {
+  const { user, workspace, filter, page, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const base = `/workspaces/${workspace.id}/ai/invoices`;
+  const { totals, records, nextCursor } = page;
+  const columns: [DataColumn<InvoiceRecord>, ...DataColumn<InvoiceRecord>[]] = [
+    {
+      label: "Invoice",
+      cell: ({ id, reference, provider, appName }) => (
+        <>
+          <Link className="link break-all font-medium" to={`${base}/${id}`}>
+            {reference}
+          </Link>
+          <span className="block text-muted text-small">
+            <Dotted facts={[provider, appName]} />
+          </span>
+        </>
+      ),
+    },
+    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
+    { label: "Issued", cell: ({ issuedOn }) => <span className="whitespace-nowrap tabular-nums">{issuedOn}</span> },
+    {
+      label: "Period",
+      cell: ({ periodStart, periodEnd }) => (
+        <span className="tabular-nums">
+          {periodStart || periodEnd ? `${periodStart ?? "…"} to ${periodEnd ?? "…"}` : "not given"}
+        </span>
+      ),
+    },
+    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
+    { label: "Amount", numeric: true, small: "aside", cell: ({ amountUsd }) => <Usd amount={amountUsd} /> },
+  ];
+  const filtered = Object.keys(filter).length > 0;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Invoices"
+      lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."
+      actions={
+        <>
+          <a href={`${base}.csv${search}`} className={buttonClass("secondary")}>
+            Download CSV
+          </a>
+          <Link to={`${base}/new`} className={buttonClass()}>
+            Enter invoice
+          </Link>
+        </>
+      }
+    >
+      <ImportFilterNotice filter={filter} of="invoices" />
+      <Figures
+        figures={[
+          { label: "Invoiced", value: <Usd amount={totals.amountUsd} /> },
+          { label: "Invoices", value: totals.records.toLocaleString("en") },
+        ]}
+      />
+      <Card title="All invoices">
+        <DataTable
+          caption="Invoices"
+          columns={columns}
+          rows={records}
+          rowKey={({ id }) => id}
+          empty={
+            filtered ? (
+              <p>No invoice is like that.</p>
+            ) : (
+              <p>
+                No invoice yet. Enter one when a provider has sent it: it then stands beside what was metered and
+                imported. Registered apps can send reviewed invoices, too, to <code>POST /v1/provider-invoices</code>.
+              </p>
+            )
+          }
+        />
+        {nextCursor ? (
+          <p className="pt-4">
+            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+              Older invoices
+            </Link>
+          </p>
+        ) : null}
+      </Card>
+    </StudioPage>
+  );
+}

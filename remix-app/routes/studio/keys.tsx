@@ -1,0 +1,123 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { isLive, KeyList } from "../../studio/keys/key-list.tsx";
+import { KeyRevocation } from "../../studio/keys/key-revocation.tsx";
+import { listKeys, revokeKey, rotateKey } from "../../studio/keys/keys.ts";
+import { NewSecret } from "../../studio/keys/new-secret.tsx";
+import { sampleModel } from "../../studio/keys/sample-model.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Panel } from "../../ui/card.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const keysShown = 50;
+
+const change = z.discriminatedUnion("intent", [
+  z.object({
+    intent: z.literal("rotate"),
+    keyId: z.uuid(),
+    overlapSeconds: z.coerce.number().int().min(0).max(86_400),
+  }),
+  z.object({ intent: z.literal("revoke"), keyId: z.uuid() }),
+]);
+
+const permission = "manage_ai_keys";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const { searchParams } = new URL(request.url);
+  const cursor = searchParams.get("cursor") ?? undefined;
+  const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
+  const { email, displayName } = user;
+  const asked = listed.keys.find((key) => key.id === searchParams.get("revoke"));
+  return {
+    user: { email, displayName },
+    workspace,
+    ...listed,
+    revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
+    page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
+    gatewayUrl: `${context.env.AI_URL}/v1`,
+    now: new Date().toISOString(),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission,
+  });
+  const asked = change.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const manager = { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId };
+  if (asked.data.intent === "revoke") {
+    await revokeKey(context, manager);
+    return data({ issued: null, done: "The key no longer works." });
+  }
+  await requireFreshUser(context, request);
+  const { key, secret } = await rotateKey(context, { ...manager, overlapSeconds: asked.data.overlapSeconds });
+  const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
+  return data({ issued: { secret, model }, done: null }, { headers: { "Cache-Control": "private, no-store" } });
+}
+
+export default function KeysPage() {
+  const { user, workspace, approval, keys, revoking, page, nextCursor, gatewayUrl, now } =
+    useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const here = `/workspaces/${workspace.id}/ai/keys${page}`;
+  const toRevoke = answer ? null : revoking;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Keys"
+      lead="Your programs call the gateway with these. A key is shown once, when it is made."
+      actions={
+        <>
+          {keys.length > 0 ? (
+            <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")}>
+              Download CSV
+            </a>
+          ) : null}
+          {approval ? (
+            <Link to="new" className={buttonClass("primary")}>
+              New key
+            </Link>
+          ) : null}
+        </>
+      }
+    >
+      {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
+      {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
+      {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
+      {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} has ended already. Nothing was changed.</Notice> : null}
+      {approval ? null : (
+        <Notice tone="warn">
+          This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep
+          working.
+        </Notice>
+      )}
+      <Panel>
+        <KeyList keys={keys} mayRotate={approval !== null} here={here} now={now} />
+        {nextCursor ? (
+          <Link className="link" to={`?cursor=${nextCursor}`}>
+            Older keys
+          </Link>
+        ) : null}
+      </Panel>
+    </StudioPage>
+  );
+}

@@ -1,0 +1,143 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { type Range, readRange } from "../../studio/range.ts";
+import { daysEachOf, type Overview, readOverview, shownRows } from "../../studio/usage/overview.ts";
+import {
+  dimensionLabels,
+  metricsShown,
+  metricViews,
+  type OverviewDimension,
+  overviewDimensions,
+  readDimension,
+  readMetric,
+} from "../../studio/usage/overview-metric.ts";
+import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summary.tsx";
+import { OverviewTable } from "../../studio/usage/overview-table.tsx";
+import { buttonClass } from "../../ui/button.tsx";
+import { Panel } from "../../ui/card.tsx";
+import { Choices } from "../../ui/choices.tsx";
+import { RangeForm } from "../../ui/range-form.tsx";
+import { StudioContent, StudioFrame } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspaceId = "" } = params;
+  const url = new URL(request.url);
+  const range = readRange(url, { now: new Date() });
+  const by = readDimension(url);
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId,
+    permission: "use_ai_studio",
+  });
+  const overview = await readOverview(context, {
+    reader: { kind: "member", userId: user.id, workspaceId },
+    range,
+    by,
+    daysEach: daysEachOf(range),
+    maxRows: shownRows,
+  });
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspace, range, by, overview };
+}
+
+export default function StudioOverview() {
+  const { user, workspace, range, by, overview } = useLoaderData<typeof loader>();
+  const base = `/workspaces/${workspace.id}/ai`;
+  return (
+    <StudioFrame user={user} workspace={workspace}>
+      {overview.everUsed ? (
+        <Usage base={base} range={range} by={by} overview={overview} />
+      ) : (
+        <StudioContent title="Overview">
+          <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
+        </StudioContent>
+      )}
+    </StudioFrame>
+  );
+}
+
+interface UsageProps {
+  base: string;
+  range: Range;
+  by: OverviewDimension;
+  overview: Overview;
+}
+
+/** What was used in the range. */
+function Usage({ base, range, by, overview }: UsageProps) {
+  const { search } = useLocation();
+  const costVisible = overview.totals.amountUsd !== null;
+  const metrics = metricsShown({ costVisible });
+  const metric = readMetric(new URLSearchParams(search), { costVisible });
+  return (
+    <StudioContent
+      title="Overview"
+      actions={
+        <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")}>
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} />
+      <OverviewFigures overview={overview} />
+      <div className="flex flex-wrap gap-x-8 gap-y-3">
+        <Choices
+          label="Show"
+          name="show"
+          chosen={metric}
+          options={metrics.map((value) => ({ value, label: metricViews[value].label }))}
+        />
+        <Choices
+          label="By"
+          name="by"
+          chosen={by}
+          options={overviewDimensions.map((value) => ({ value, label: dimensionLabels[value] }))}
+        />
+      </div>
+      <Panel>
+        {overview.totals.requests === 0 && overview.previous.requests === 0 ? (
+          <p className="text-muted">No call in this range, nor in the one before. Choose another above.</p>
+        ) : (
+          <OverviewChart overview={overview} by={by} metric={metric} />
+        )}
+      </Panel>
+      <Panel>
+        <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
+      </Panel>
+    </StudioContent>
+  );
+}
+
+/** What the page is for, and how to begin; with a key for those who may make one. */
+function Beginning({ base, keys }: { base: string; keys: boolean }) {
+  return (
+    <Panel>
+      <div className="max-w-prose space-y-4 py-2">
+        <p className="font-medium text-large">No call yet</p>
+        <p className="text-muted">
+          Here you will see what your models are asked, by whom, how fast they answer and what it costs. Try a model in
+          the playground, or {keys ? "make a key and call" : "ask who manages keys for one, and call"} the gateway from
+          your own program.
+        </p>
+        <div className="flex flex-wrap gap-3">
+          {keys ? (
+            <Link to={`${base}/keys`} className={buttonClass("primary")}>
+              Create a key
+            </Link>
+          ) : null}
+          <Link to={`${base}/playground`} className={buttonClass(keys ? "secondary" : "primary")}>
+            Open the playground
+          </Link>
+        </div>
+      </div>
+    </Panel>
+  );
+}

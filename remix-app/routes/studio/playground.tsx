@@ -1,0 +1,115 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { maxBodyBytes } from "../../http/body-limit.ts";
+import { readForm } from "../../http/form.ts";
+import type { PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
+import { ChatPanel } from "../../studio/playground/chat-panel.tsx";
+import { EmbeddingsPanel } from "../../studio/playground/embeddings-panel.tsx";
+import type { FormAnswer } from "../../studio/playground/form-answer.ts";
+import { listPlaygroundModels, type PlaygroundModel } from "../../studio/playground/list-models.ts";
+import { answerForm, keptDays } from "../../studio/playground/run-form.ts";
+import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Playground · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const permission = "use_ai_studio";
+
+const kinds: { kind: PlaygroundEndpoint; label: string; models: PlaygroundModel["kind"] }[] = [
+  { kind: "chat", label: "Chat", models: "chat" },
+  { kind: "speech", label: "Speech", models: "speech" },
+  { kind: "embeddings", label: "Embeddings", models: "embedding" },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspaceId } = params;
+  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const { email, displayName } = user;
+  const [models, kept] = await Promise.all([
+    listPlaygroundModels(context, { workspaceId: workspace.id, signal: request.signal }),
+    keptDays(context, { userId: user.id, workspaceId: workspace.id }),
+  ]);
+  const gatewayUrl = `${context.env.AI_URL}/v1`;
+  return { user: { email, displayName }, workspace, kind: kindOf(request), models, kept, gatewayUrl };
+}
+
+/** Where no script sends the form: the whole answer, with the page. Nothing of it is kept here. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { workspaceId } = params;
+  const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const form = await readForm(request, context, { maxValueLength: maxBodyBytes });
+  const posted = { kind: kindOf(request), form, workspaceId: workspace.id, signal: request.signal };
+  const answer = await answerForm(context, posted);
+  return data(answer, { status: Object.keys(answer.errors).length > 0 ? 400 : 200 });
+}
+
+function kindOf(request: Request): PlaygroundEndpoint {
+  const asked = new URL(request.url).searchParams.get("kind");
+  return kinds.find(({ kind }) => kind === asked)?.kind ?? "chat";
+}
+
+export default function PlaygroundPage() {
+  const { user, workspace, kind, models, kept, gatewayUrl } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const wanted = kinds.find((each) => each.kind === kind)?.models;
+  const usable = models?.filter((model) => model.kind === wanted);
+  const panel = { workspaceId: workspace.id, gatewayUrl };
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Playground"
+      lead="Try a model with your own session. Each answer is a run of this workspace, metered and billed as any other."
+    >
+      <nav aria-label="Kind of model" className="flex flex-wrap gap-2">
+        {kinds.map((each) => (
+          <Link
+            key={each.kind}
+            to={`?kind=${each.kind}`}
+            aria-current={each.kind === kind ? "page" : undefined}
+            className="rounded-button border border-line px-3 py-1 font-medium text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:bg-accent-soft aria-[current=page]:text-ink"
+          >
+            {each.label}
+          </Link>
+        ))}
+      </nav>
+      {kept === null ? null : (
+        <Notice>
+          This workspace keeps what is asked and answered with each run, for {kept} {kept === 1 ? "day" : "days"}.
+        </Notice>
+      )}
+      {usable === undefined ? (
+        <Notice tone="warn">
+          The gateway did not say which models there are. Reload this page in a moment; if it stays so, ask whoever runs
+          this site.
+        </Notice>
+      ) : usable.length === 0 ? (
+        <Notice>
+          This workspace may use no model of this kind. Its policy and its plan decide that; ask an owner.
+        </Notice>
+      ) : (
+        <Panel key={kind} kind={kind} answer={answer} {...panel} models={usable} />
+      )}
+    </StudioPage>
+  );
+}
+
+interface PanelChoice {
+  kind: PlaygroundEndpoint;
+  answer: FormAnswer | undefined;
+  workspaceId: string;
+  gatewayUrl: string;
+  models: readonly PlaygroundModel[];
+}
+
+function Panel({ kind, answer, ...panel }: PanelChoice) {
+  if (kind === "speech") return <SpeechPanel {...panel} answered={answer?.kind === "speech" ? answer : undefined} />;
+  if (kind === "embeddings") {
+    return <EmbeddingsPanel {...panel} answered={answer?.kind === "embeddings" ? answer : undefined} />;
+  }
+  return <ChatPanel {...panel} answered={answer?.kind === "chat" ? answer : undefined} />;
+}

@@ -1,0 +1,119 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { changeReadPolicy, readAiPolicy } from "../../studio/policy/ai-policy.ts";
+import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
+import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
+import { modelRows, readPolicyFrame } from "../../studio/policy/policy-frame.ts";
+import { policyDifferences, policyWords } from "../../studio/policy/policy-words.ts";
+import { Card } from "../../ui/card.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Policy · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const readAtOf = z.iso.datetime({ offset: true }).nullable();
+/** More than a catalogue will have, each model being a field. */
+const maxFields = 500;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const member = { userId: user.id, workspaceId: workspace.id };
+  const [policy, frame] = await Promise.all([readAiPolicy(context, member), readPolicyFrame(context, member)]);
+  const rows = modelRows(frame, policy);
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    manages: workspace.permissions.includes("manage_ai_policy"),
+    frame,
+    rows,
+    policy,
+    fields: policyFields(policy, rows),
+    saved: new URL(request.url).searchParams.has("saved"),
+    now: new Date().toISOString(),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const asked = { request, workspaceId: params.workspaceId, permission: "manage_ai_policy" } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const member = { userId: user.id, workspaceId: workspace.id };
+  const form = await readForm(request, context, { maxFields });
+  const [policy, frame] = await Promise.all([readAiPolicy(context, member), readPolicyFrame(context, member)]);
+  const { fields, rules, errors } = readPolicyForm(form, modelRows(frame, policy));
+  const read = readAtOf.safeParse(form.get("readAt") || null);
+  if (!read.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const readAt = read.data;
+  if (errors) return data({ fields, errors, readAt, meanwhile: null }, { status: 400 });
+  const changed = await changeReadPolicy(context, { ...member, changes: rules, readAt });
+  if (changed.outcome === "changed") throw redirect(`/workspaces/${workspace.id}/ai/policy?saved`, 303);
+  const { updatedAt, updatedBy } = changed.policy;
+  const meanwhile = { updatedAt, updatedBy, differences: policyDifferences(changed.policy, rules) };
+  return data({ fields, errors: {}, readAt: updatedAt, meanwhile }, { status: 409 });
+}
+
+export default function PolicyPage() {
+  const { user, workspace, manages, frame, rows, policy, fields, saved, now } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Policy"
+      lead={
+        <>
+          What calls of this workspace may use, and what is kept of them. A change holds from the next call on.
+          {policy.updatedAt ? (
+            <>
+              {" "}
+              Last changed <Moment at={policy.updatedAt} now={now} />
+              {policy.updatedBy ? ` by ${policy.updatedBy}` : ""}.
+            </>
+          ) : null}
+        </>
+      }
+    >
+      {saved && !answer ? <Notice tone="good">The policy is saved.</Notice> : null}
+      {answer?.meanwhile ? (
+        <Notice tone="warn">
+          <p>
+            {answer.meanwhile.updatedBy ?? "Somebody"} changed the policy while you were at it. Nothing of yours is
+            saved yet. Save again to put yours in its place:
+          </p>
+          <ul className="mt-1.5 list-disc space-y-1 pl-5">
+            {answer.meanwhile.differences.map(({ label, theirs, yours }) => (
+              <li key={label}>
+                {label}: now “{theirs}”, yours “{yours}”
+              </li>
+            ))}
+          </ul>
+        </Notice>
+      ) : null}
+      {manages ? (
+        <PolicyCards
+          frame={frame}
+          rows={rows}
+          fields={answer?.fields ?? fields}
+          errors={answer?.errors ?? {}}
+          readAt={answer ? answer.readAt : policy.updatedAt}
+        />
+      ) : (
+        <Card title="Rules" lead="Your role does not allow changing them. Ask someone who manages the AI policy.">
+          <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />
+        </Card>
+      )}
+    </StudioPage>
+  );
+}

@@ -1,0 +1,90 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
+import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
+import { cellsOf } from "../../studio/costs/reconciliation.ts";
+import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { rangeDays, searchWith } from "../../studio/range.ts";
+import type { StudioReader } from "../../studio/studio-reader.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Figures } from "../../ui/figures.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { RangeForm } from "../../ui/range-form.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Reconciliation · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+/** Of months and providers; each brings its accounts along. */
+const recordsShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const url = new URL(request.url);
+  const { range, months, today } = readReconciledRange(url, { now: new Date() });
+  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const cursor = url.searchParams.get("cursor") ?? undefined;
+  const { records, totals, nextCursor } = await reconcileCosts(context, {
+    reader,
+    query: { ...months, limit: recordsShown, cursor },
+  });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    range,
+    months,
+    cells: records.flatMap((record) => cellsOf(record, { today })),
+    totals,
+    nextCursor,
+  };
+}
+
+export default function ReconciliationPage() {
+  const { user, workspace, range, months, cells, totals, nextCursor } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const base = `/workspaces/${workspace.id}/ai`;
+  const { first, last } = rangeDays(months);
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Reconciliation"
+      lead="What the gateway metered, what apps imported and what providers invoiced, side by side."
+      actions={
+        <a href={`${base}/reconciliation.csv${search}`} className={buttonClass("secondary")}>
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} />
+      <Figures
+        figures={[
+          { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway’s own runs" },
+          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
+          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "as people reviewed it" },
+        ]}
+      />
+      <Card
+        title="Month by month"
+        lead={`Whole months of UTC, ${first} to ${last}. An invoice counts in the month that its period begins in, else that it was issued in.`}
+      >
+        <ReconciliationTable cells={cells} base={base} />
+        {nextCursor ? (
+          <p className="pt-4">
+            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+              Older months
+            </Link>
+          </p>
+        ) : null}
+      </Card>
+    </StudioPage>
+  );
+}

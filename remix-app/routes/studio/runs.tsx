@@ -1,0 +1,83 @@
+import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { searchWith } from "../../studio/range.ts";
+import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
+import { RunList } from "../../studio/runs/run-list.tsx";
+import { readRunQuery } from "../../studio/runs/run-query.ts";
+import { listRuns } from "../../studio/runs/runs.ts";
+import { buttonClass } from "../../ui/button.tsx";
+import { Panel } from "../../ui/card.tsx";
+import { RangeForm } from "../../ui/range-form.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Runs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const runsShown = 50;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspacePermission(context, {
+    request,
+    workspaceId: params.workspaceId,
+    permission: "use_ai_studio",
+  });
+  const now = new Date();
+  const url = new URL(request.url);
+  const { filter, range, asked, cursor } = readRunQuery(url, { requestId: context.requestId, now });
+  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsShown, cursor };
+  const { runs, nextCursor } = await listRuns(context, page);
+  const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    runs,
+    range,
+    asked,
+    older,
+    first: cursor === undefined,
+    now: now.toISOString(),
+  };
+}
+
+export default function RunsPage() {
+  const { user, workspace, runs, range, asked, older, first, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const path = `/workspaces/${workspace.id}/ai/runs`;
+  return (
+    <StudioPage
+      user={user}
+      workspace={workspace}
+      title="Runs"
+      lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
+      actions={
+        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")}>
+          Download CSV
+        </a>
+      }
+    >
+      <RangeForm range={range} optional />
+      <RunFilterForm asked={asked} search={search} />
+      <Panel>
+        <RunList runs={runs} runsPath={path} filtered={range !== null || Object.keys(asked).length > 0} now={now} />
+      </Panel>
+      <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
+        {first ? null : (
+          <Link className={buttonClass("secondary")} to={searchWith(search, {})}>
+            Newest runs
+          </Link>
+        )}
+        {older ? (
+          <Link className={buttonClass("secondary")} to={older}>
+            Older runs
+          </Link>
+        ) : null}
+      </nav>
+    </StudioPage>
+  );
+}

@@ -1,0 +1,69 @@
+import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { problem } from "../../http/problem.ts";
+import { Card } from "../../ui/card.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
+import { listMembers } from "../../workspaces/members.ts";
+import { requireWorkspace } from "../../workspaces/permission.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Activity · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { requestId } = context;
+  if (!workspace.isOwner) throw problem("FORBIDDEN", { requestId, detail: "A workspace's owners read its activity." });
+  const given = new URL(request.url).searchParams.get("before");
+  if (given !== null && !/^\d{1,18}$/.test(given)) {
+    throw problem("INVALID_REQUEST", { requestId, detail: "This page of the log does not exist." });
+  }
+  const place = { workspaceId: workspace.id, requestId };
+  const [log, members] = await Promise.all([
+    listLogEntries(user, { ...place, before: given === null ? null : Number(given) }),
+    listMembers(user, place),
+  ]);
+  const names = new Map(members.map(({ userId, name }) => [userId, name]));
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    entries: log.entries.map((entry) => ({
+      ...entry,
+      actor: entry.actorId ? (names.get(entry.actorId) ?? null) : null,
+    })),
+    next: log.next,
+    now: new Date().toISOString(),
+  };
+}
+
+export default function ActivityPage() {
+  const { user, workspace, entries, next, now } = useLoaderData<typeof loader>();
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      <Card title="Activity" lead="What was changed in this workspace, and by whom. Only its owners see this.">
+        {entries.length === 0 ? <p className="text-muted">Nothing has been changed yet.</p> : null}
+        <ul>
+          {entries.map((entry) => (
+            <li
+              key={entry.id}
+              className="flex flex-wrap justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
+            >
+              <span className="min-w-0">{activitySentence(entry)}</span>
+              <span className="text-muted text-small">
+                <Moment at={entry.at} now={now} />
+              </span>
+            </li>
+          ))}
+        </ul>
+        {next === null ? null : (
+          <Link className="link" to={`?before=${next}`}>
+            Older activity
+          </Link>
+        )}
+      </Card>
+    </WorkspacePage>
+  );
+}

@@ -1,0 +1,92 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { detour } from "../../identity/detour.ts";
+import { requireUser, shownAs } from "../../identity/user.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { workspaceProblem } from "../../workspaces/failures.ts";
+import { acceptInvitation, previewInvitation } from "../../workspaces/invitations.ts";
+
+export const handle: RouteHandle = { hydrate: false };
+
+export const meta: MetaFunction = () => [{ title: "Invitation · Gatehouse" }];
+
+const tokenSchema = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
+
+/** Shows what an invitation offers. It accepts nothing, so that a mail scanner's visit joins nobody. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const token = tokenSchema.safeParse(new URL(request.url).searchParams.get("token"));
+  const offer = token.success
+    ? await previewInvitation(user, { token: token.data, requestId: context.requestId })
+    : null;
+  const answer = { email: shownAs(user), token: token.data ?? "", offer };
+  return data(answer, { status: offer ? 200 : 404 });
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireUser(context, request);
+  const token = tokenSchema.safeParse((await readForm(request, context)).get("token"));
+  const accepted = token.success ? await acceptInvitation(user, token.data) : null;
+  if (accepted && "workspaceId" in accepted) throw redirect(`/workspaces/${accepted.workspaceId}`);
+  if (accepted && accepted.error.code !== "PT404") throw workspaceProblem(accepted.error, context);
+  return data({ message: "This invitation cannot be accepted any more. Ask for a new one." }, { status: 410 });
+}
+
+const endings = {
+  unknown: "It was replaced by a newer one, or the link is incomplete.",
+  accepted: "It has been accepted already.",
+  expired: "It was open for a week, which is over. Ask for a new one.",
+  withdrawn: "It was taken back.",
+} as const;
+
+export default function InvitationPage() {
+  const { email, token, offer } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  const state = offer?.state ?? "unknown";
+  if (!offer || state !== "open") {
+    return (
+      <EntryPage title="This invitation no longer works" lead={state === "open" ? undefined : endings[state]}>
+        <a href="/workspaces" className={buttonClass("secondary")}>
+          Go to your workspaces
+        </a>
+      </EntryPage>
+    );
+  }
+  const { workspaceName, invitedBy, role, forYou, email: invited } = offer;
+  return (
+    <EntryPage
+      title={`Join ${workspaceName}`}
+      lead={`${invitedBy ?? "A member"} invites you to this workspace, as ${role}.`}
+    >
+      <ErrorSummary id="invitation-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      {forYou ? (
+        <AccountForm data-once className="space-y-4">
+          <input type="hidden" name="token" value={token} />
+          <p>
+            You join as <strong className="font-semibold">{email}</strong>.
+          </p>
+          <Button className="w-full">Join workspace</Button>
+        </AccountForm>
+      ) : (
+        <>
+          <p>
+            The invitation is for <strong className="font-semibold">{invited}</strong>, and you are signed in as{" "}
+            <strong className="font-semibold">{email}</strong>. Sign in with that email to accept it.
+          </p>
+          <a
+            href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
+            className={buttonClass("secondary")}
+          >
+            Use another account
+          </a>
+        </>
+      )}
+    </EntryPage>
+  );
+}

@@ -1,0 +1,117 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { listMembers, listRoles } from "../../workspaces/members.ts";
+import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
+import { RoleForm } from "../../workspaces/role-form.tsx";
+import { mayDefine } from "../../workspaces/roles.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+/** A role that the caller may change. @throws Response 404 where there is none such in this workspace */
+async function requireRole(
+  context: AppLoadContext,
+  { request, params }: Pick<LoaderFunctionArgs, "request" | "params">,
+) {
+  const permission = "manage_members";
+  const options = { request, workspaceId: params.workspaceId, permission } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, options);
+  const { requestId } = context;
+  const roles = await listRoles(user, { workspaceId: workspace.id, requestId });
+  const role = roles.find(({ id }) => id === params.roleId);
+  if (!role) throw problem("NOT_FOUND", { requestId });
+  if (!mayDefine(role, workspace)) {
+    throw problem("FORBIDDEN", {
+      requestId,
+      detail: "This role allows more than yours, so it is not yours to change.",
+    });
+  }
+  return { user, workspace, role };
+}
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace, role } = await requireRole(context, { request, params });
+  const members = await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId });
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    role,
+    members: members.filter(({ roleId }) => roleId === role.id).map(({ userId, name }) => ({ userId, name })),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace, role } = await requireRole(context, { request, params });
+  const { requestId } = context;
+  const form = await readForm(request, context);
+  const change = parseRoleChange(form);
+  const typed = readRoleForm(form);
+  if (!change.success) {
+    const failed = nameFault(change.error);
+    if (failed === null) throw problem("INVALID_REQUEST", { requestId });
+    return data({ failed, inUse: null, ...typed }, { status: 400 });
+  }
+  const { intent } = change.data;
+  if (intent === "create") throw problem("INVALID_REQUEST", { requestId });
+  const options = { workspaceId: workspace.id, roleId: role.id, change: change.data, requestId };
+  const failed = await applyRoleChange(user, options);
+  if (!failed) {
+    throw redirect(`/workspaces/${workspace.id}/roles?done=${intent === "save" ? "saved" : "deleted"}`, 303);
+  }
+  const place = intent === "save" ? { failed, inUse: null } : { failed: null, inUse: failed };
+  return data({ ...(intent === "save" ? typed : role), ...place }, { status: 409 });
+}
+
+export default function RolePage() {
+  const { user, workspace, role, members } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const names = members.map(({ name }) => name).join(", ");
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      <Card title={`Role “${role.name}”`} lead={names ? `Who has it: ${names}.` : "Nobody has it yet."}>
+        <RoleForm
+          intent="save"
+          grantable={workspace.permissions}
+          name={answer?.name ?? role.name}
+          permissions={answer?.permissions ?? role.permissions}
+          failed={answer?.failed ?? null}
+        />
+      </Card>
+      <Card
+        title="Delete this role"
+        lead={
+          answer?.inUse ??
+          (members.length > 0
+            ? "Somebody has this role. Give them another one first."
+            : "Invitations that offer it stop working.")
+        }
+      >
+        {members.length > 0 ? (
+          <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/members`}>
+            Go to members
+          </Link>
+        ) : (
+          <PostForm>
+            <input type="hidden" name="intent" value="delete" />
+            <Button variant="danger">Delete role</Button>
+          </PostForm>
+        )}
+      </Card>
+    </WorkspacePage>
+  );
+}

@@ -1,0 +1,83 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { Card } from "../../ui/card.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { listMembers, listRoles } from "../../workspaces/members.ts";
+import { requireWorkspace, requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
+import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
+import { mayDefine } from "../../workspaces/roles.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Roles · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+const notices: Record<string, string> = {
+  created: "The role is there. Give it to people on the members page.",
+  saved: "The role is changed, for everybody who has it.",
+  deleted: "The role is deleted.",
+};
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const place = { workspaceId: workspace.id, requestId: context.requestId };
+  const [members, roles] = await Promise.all([listMembers(user, place), listRoles(user, place)]);
+  const { email, displayName } = user;
+  return {
+    user: { email, displayName },
+    workspace,
+    done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
+    roles: roles.map((role) => ({
+      ...role,
+      members: members.filter(({ roleId }) => roleId === role.id).length,
+      editable: mayDefine(role, workspace),
+    })),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const permission = "manage_members";
+  const options = { request, workspaceId: params.workspaceId, permission } as const;
+  const { user, workspace } = await requireWorkspacePermission(context, options);
+  const { requestId } = context;
+  const form = await readForm(request, context);
+  const change = parseRoleChange(form);
+  const fault = change.success ? null : nameFault(change.error);
+  if (change.success ? change.data.intent !== "create" : fault === null) {
+    throw problem("INVALID_REQUEST", { requestId });
+  }
+  const failed = change.success
+    ? await applyRoleChange(user, { workspaceId: workspace.id, change: change.data, requestId })
+    : fault;
+  if (!failed) throw redirect(`/workspaces/${workspace.id}/roles?done=created`, 303);
+  return data({ failed, ...readRoleForm(form) }, { status: change.success ? 409 : 400 });
+}
+
+export default function RolesPage() {
+  const { user, workspace, done, roles } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      {done && !answer ? <Notice tone="good">{done}</Notice> : null}
+      <Card title="Roles" lead="What people may do in this workspace follows from their role.">
+        <RoleList roles={roles} />
+      </Card>
+      {workspace.permissions.includes("manage_members") ? (
+        <Card title="New role" lead="For people who should do some things here and not others.">
+          <RoleForm
+            // A form of its own for each role that was made, with nothing in it.
+            key={roles.length}
+            intent="create"
+            grantable={workspace.permissions}
+            name={answer?.name ?? ""}
+            permissions={answer?.permissions ?? []}
+            failed={answer?.failed ?? null}
+          />
+        </Card>
+      ) : null}
+    </WorkspacePage>
+  );
+}

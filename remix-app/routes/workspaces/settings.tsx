@@ -1,0 +1,149 @@
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { requireFreshUser } from "../../identity/user.ts";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConfirmCard } from "../../ui/confirm-card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import { Select } from "../../ui/select.tsx";
+import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { listMembers } from "../../workspaces/members.ts";
+import { requireWorkspace } from "../../workspaces/permission.ts";
+import { applySettingsChange, settingsChange } from "../../workspaces/settings-changes.ts";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Settings · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const members = workspace.isOwner
+    ? await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId })
+    : [];
+  const { email, displayName } = user;
+  const heirs = members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name }));
+  const heir = new URL(request.url).searchParams.get("heir");
+  return {
+    user: { email, displayName },
+    workspace,
+    manages: workspace.permissions.includes("manage_workspace_settings"),
+    heirs,
+    heir: heirs.find(({ userId }) => userId === heir) ?? null,
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const typed = Object.fromEntries(await readForm(request, context));
+  const change = settingsChange.safeParse(typed);
+  if (!change.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  if (change.data.intent !== "rename") await requireFreshUser(context, request);
+  const outcome = await applySettingsChange(context, { user, workspace, change: change.data });
+  if (outcome.gone) throw redirect("/workspaces");
+  return data(
+    { ...outcome, typed: String(typed[outcome.failed?.field ?? ""] ?? "") },
+    { status: outcome.failed ? 400 : 200 },
+  );
+}
+
+export default function WorkspaceSettingsPage() {
+  const { user, workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
+  const here = `/workspaces/${workspace.id}/settings`;
+  const answer = useActionData<typeof action>();
+  const failedAt = (field: string) => (answer?.failed?.field === field ? [answer.failed.message] : undefined);
+  const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
+  return (
+    <WorkspacePage user={user} workspace={workspace}>
+      {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
+      {answer?.failed ? (
+        <ErrorSummary
+          id="settings-error"
+          form={undefined}
+          fields={[{ fieldId: answer.failed.field, message: answer.failed.message }]}
+        />
+      ) : null}
+      {heir && !answer ? (
+        <ConfirmCard
+          title={`Make ${heir.name} the owner of ${workspace.name}?`}
+          lead="They may then do everything here, and take away your access. You stay as an admin, and cannot take it back."
+          cancelTo={here}
+        >
+          <PostForm action={here}>
+            <input type="hidden" name="intent" value="transfer" />
+            <input type="hidden" name="userId" value={heir.userId} />
+            <Button variant="danger" className="wrap-anywhere">
+              Hand over to {heir.name}
+            </Button>
+          </PostForm>
+        </ConfirmCard>
+      ) : null}
+      <Card title="Name" lead="As members and mails show it.">
+        {manages ? (
+          <PostForm action={here} noValidate className="max-w-108 space-y-4">
+            <input type="hidden" name="intent" value="rename" />
+            <Field
+              id="name"
+              name="name"
+              label="Name"
+              required
+              maxLength={80}
+              defaultValue={typedAt("name") ?? workspace.name}
+              errorId="name-error"
+              errors={failedAt("name")}
+            />
+            <Button variant="secondary">Save name</Button>
+          </PostForm>
+        ) : (
+          <div className="space-y-1">
+            <p className="font-medium">{workspace.name}</p>
+            <p className="text-muted">Your role does not allow changing this.</p>
+          </div>
+        )}
+      </Card>
+      {workspace.isOwner ? (
+        <Card title="Hand over" lead="Makes another member the owner. You stay as an admin.">
+          {heirs.length === 0 ? (
+            <p className="text-muted">Nobody else is in this workspace yet. Invite someone first.</p>
+          ) : (
+            <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
+              <Select id="heir" name="heir" label="New owner" className="basis-56">
+                {heirs.map(({ userId, name }) => (
+                  <option key={userId} value={userId}>
+                    {name}
+                  </option>
+                ))}
+              </Select>
+              <Button variant="secondary">Hand over</Button>
+            </Form>
+          )}
+        </Card>
+      ) : null}
+      {manages ? (
+        <Card
+          title="Delete this workspace"
+          lead="Its keys stop working at once, for everyone. Records of what was used and billed are kept."
+        >
+          <PostForm action={here} noValidate className="max-w-108 space-y-4">
+            <input type="hidden" name="intent" value="delete" />
+            <Field
+              id="confirmation"
+              name="confirmation"
+              label={`Type “${workspace.name}” to confirm`}
+              autoComplete="off"
+              required
+              defaultValue={typedAt("confirmation")}
+              errorId="confirmation-error"
+              errors={failedAt("confirmation")}
+            />
+            <Button variant="danger">Delete workspace</Button>
+          </PostForm>
+        </Card>
+      ) : null}
+    </WorkspacePage>
+  );
+}

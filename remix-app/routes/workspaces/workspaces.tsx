@@ -1,0 +1,70 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { requireUser } from "../../identity/user.ts";
+import { AppPage } from "../../ui/app-page.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import { WorkspaceList } from "../../ui/workspace-list.tsx";
+import { createWorkspace, workspaceNameSchema } from "../../workspaces/create-workspace.ts";
+import { isConflict, workspaceProblem } from "../../workspaces/failures.ts";
+import { listWorkspaces } from "../../workspaces/list-workspaces.ts";
+
+export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const { email, displayName } = user;
+  return { user: { email, displayName }, workspaces: await listWorkspaces(user, context) };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const user = await requireUser(context, request);
+  const given = String((await readForm(request, context)).get("name") ?? "");
+  const name = workspaceNameSchema.safeParse(given);
+  if (!name.success) return data({ given, message: name.error.issues[0]?.message ?? "" }, { status: 400 });
+  const created = await createWorkspace(user, name.data);
+  if ("id" in created) throw redirect(`/workspaces/${created.id}`);
+  if (!isConflict(created.error)) throw workspaceProblem(created.error, context);
+  return data(
+    { given, message: "You have founded as many workspaces as one person may. Delete one first." },
+    { status: 409 },
+  );
+}
+
+export default function WorkspacesPage() {
+  const { user, workspaces } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  return (
+    <AppPage user={user} title="Workspaces">
+      <Card title="Yours" lead="Your personal one comes first.">
+        <WorkspaceList workspaces={workspaces} />
+      </Card>
+      <Card title="New workspace" lead="Keys, credits and usage live in a workspace, apart from those of others.">
+        <PostForm noValidate className="max-w-108 space-y-4">
+          {failed ? (
+            <ErrorSummary
+              id="new-workspace-error"
+              form={undefined}
+              fields={[{ fieldId: "name", message: failed.message }]}
+            />
+          ) : null}
+          <Field
+            id="name"
+            name="name"
+            label="Name"
+            required
+            maxLength={80}
+            defaultValue={failed?.given}
+            errorId="name-error"
+            errors={failed ? [failed.message] : undefined}
+          />
+          <Button>Create workspace</Button>
+        </PostForm>
+      </Card>
+    </AppPage>
+  );
+}

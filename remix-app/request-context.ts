@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import type { Env } from "./env.server.ts";
+import type { Env } from "./config/env.server.ts";
 import { type ClientAddressOptions, clientAddress } from "./http/client-address.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { requestOrigin } from "./http/origin.ts";
 import { requestIdOf } from "./http/request-id.ts";
-import type { RequestSession } from "./identity/request-session.ts";
+import type { RequestSession } from "./session/request-session.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 
 /** What the server knows of a request before it opens the session. */

@@ -16,7 +16,7 @@ import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-
 import { type ReactNode, useEffect, useState } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
-import { detour } from "./identity/detour.ts";
+import { detour } from "./session/detour.ts";
 import { Address } from "./ui/address.tsx";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";

@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { AuthError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { type ProblemCode, problem } from "../http/problem.ts";
-import { generalFailure } from "../identity/auth-errors.ts";
-import { hasBotChallenge } from "../identity/bot-challenge.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { generalFailure } from "../supabase/auth-errors.ts";
+import { hasBotChallenge } from "./bot-challenge.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { isSuspiciousUserAgent } from "./user-agent.ts";
 import { waitInWords } from "./wait-in-words.ts";
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import type { Reader } from "../identity/user.ts";
+import type { Reader } from "../session/user.ts";
 
 const row = z.object({
   id: z.uuid(),

@@ -1,4 +1,4 @@
-import { providerLabel } from "../oauth/providers.ts";
+import { providerLabel } from "../config/oauth-providers.ts";
 
 const labels: Record<string, string> = {
   password: "Password",

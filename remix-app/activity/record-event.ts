@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { sendKeptMail, sendMail } from "../mail/send-mail.ts";
 import { deviceName } from "./device-name.ts";
 import { type EventName, noticeOf } from "./event-kinds.ts";

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { providerLabel } from "../oauth/providers.ts";
+import { providerLabel } from "../config/oauth-providers.ts";
 import { RelativeTime } from "../ui/moment.tsx";
 import type { Account } from "./accounts.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";

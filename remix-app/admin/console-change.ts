@@ -3,7 +3,7 @@ import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */

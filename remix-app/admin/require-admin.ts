@@ -1,8 +1,8 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
-import { destinationOf, detour } from "../identity/detour.ts";
-import { requireFreshUser, requireUser, type User } from "../identity/user.ts";
+import { destinationOf, detour } from "../session/detour.ts";
+import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 
 /** Somebody who may use the console, and has proved it on this very session. */
 export type InfrastructureAdmin = Pick<User, "id" | "email" | "sessionId">;

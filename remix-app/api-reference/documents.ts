@@ -1,6 +1,6 @@
 import gatewayText from "../../docs/openapi/gateway.json?raw";
 import platformText from "../../docs/openapi/platform.json?raw";
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 
 /** As much of a JSON Schema as documents of ours use. */
 export interface Schema {

@@ -1,5 +1,5 @@
 import { hkdfSync } from "node:crypto";
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 
 const keyBytes = 32;
 

@@ -1,5 +1,5 @@
 import { createTransport, type Transporter } from "nodemailer";
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 import { type Mail, mailBody } from "./mail-body.ts";
 
 /** Bounds on one delivery; nobody waits for it but its own retry. */

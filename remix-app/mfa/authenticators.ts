@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 export const defaultName = "Authenticator app";
 

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import { requireKeptSession } from "../identity/request-session.ts";
-import type { User } from "../identity/user.ts";
+import { requireKeptSession } from "../session/request-session.ts";
+import type { User } from "../session/user.ts";
 
 /**
  * Does a sign-in that does not say beforehand whose it is, as by a passkey, for who is signed in: they stay, and the

@@ -1,8 +1,8 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { redirectTarget } from "../http/redirect-target.ts";
-import { detour } from "../identity/detour.ts";
-import { secondStepPath } from "../identity/second-step.ts";
-import { getUser, isFresh, type User } from "../identity/user.ts";
+import { detour } from "../session/detour.ts";
+import { secondStepPath } from "../session/second-step.ts";
+import { getUser, isFresh, type User } from "../session/user.ts";
 
 /** A page that people pass through on their way: who they are, and where they are going. */
 export interface Step {

@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 /** Crockford's base 32: no letter is taken for a digit or for another letter. */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";

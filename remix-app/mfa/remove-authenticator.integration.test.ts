@@ -11,7 +11,7 @@ import {
   query,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { resendMails } from "../mail/resend-mails.ts";
+import { resendMails } from "../schedule/resend-mails.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { startWatchedWeb } from "../testing/watched-web.ts";

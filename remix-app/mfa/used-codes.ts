@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 export interface CodeUse {
   factorId: string;

@@ -1,4 +1,4 @@
-import { findProvider, type OAuthSettings, providerLabel } from "./providers.ts";
+import { findProvider, type OAuthSettings, providerLabel } from "../config/oauth-providers.ts";
 
 /** Why a visit to a provider came to nothing. The list is closed: it travels in our own addresses. */
 const failures = {

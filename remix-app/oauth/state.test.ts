@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { parseEnv } from "../env.server.ts";
+import { parseEnv } from "../config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
 import { clearStateCookie, createState, type OAuthState, readState, writeStateCookie } from "./state.ts";

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
-import { oauthProviderNames } from "./providers.ts";
+import { oauthProviderNames } from "../config/oauth-providers.ts";
 
 /** Where the identity backend sends browsers back to. The cookie goes nowhere else. */
 export const oauthCallbackPath = cookies.oauthState.path;

@@ -1,5 +1,5 @@
-import type { Env } from "../env.server.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import type { Env } from "../config/env.server.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { relyingPartyFault } from "./relying-party.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import type { Signals } from "./browser/signals.ts";
 import type { Passkey } from "./passkeys.ts";
 import { relyingPartyId } from "./relying-party.ts";

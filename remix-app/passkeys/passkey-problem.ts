@@ -1,6 +1,6 @@
 import { type AuthError, isAuthError } from "@supabase/supabase-js";
 import { type ProblemCode, problem } from "../http/problem.ts";
-import { type AuthFailure, generalFailure } from "../identity/auth-errors.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { maxPasskeys } from "./limits.ts";
 
 /** How long who has made too many attempts is told to wait; the identity backend does not say. */

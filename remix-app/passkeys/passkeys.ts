@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const rows = z.array(
   z

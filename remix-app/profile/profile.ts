@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { isReadable } from "../http/readable.ts";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 
 const maxNameCharacters = 80;
 const maxAddressLength = 2_048;

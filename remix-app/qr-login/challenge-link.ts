@@ -1,5 +1,5 @@
-import type { Env } from "../env.server.ts";
-import type { ChallengeKey } from "../login-challenges/challenge.ts";
+import type { Env } from "../config/env.server.ts";
+import type { ChallengeKey } from "../session/challenge.ts";
 
 /** The page that opens where a browser follows the link, rather than the app. */
 const linkPath = "/qr/open";

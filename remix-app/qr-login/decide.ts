@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import {
   type ChallengeKey,
   claimsFor,
@@ -9,7 +9,7 @@ import {
   refusalOf,
   secretHashOf,
   unanswered,
-} from "../login-challenges/challenge.ts";
+} from "../session/challenge.ts";
 
 const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
 

@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 
 /** What a recovery mail carries is good for this long, once (docs/recovery.md). */
 export const credentialMinutes = 15;

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { tokenHash } from "./credential.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 /** An account that has proved itself by a recovery credential, or by its password under an override. */
 export interface BlockedAccount {

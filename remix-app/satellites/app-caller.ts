@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { bearerToken } from "../http/bearer.ts";
 import { problem } from "../http/problem.ts";
-import { requireUser, type User } from "../identity/user.ts";
+import { requireUser, type User } from "../session/user.ts";
 import { requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";

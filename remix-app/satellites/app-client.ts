@@ -3,7 +3,7 @@ import { z } from "zod";
 import { basicChallenge, basicCredentials } from "../http/basic.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { appsUnavailable, callAppFunction } from "./app-database.ts";
 import { type AppKeys, openAppKeys } from "./app-keys.ts";
 import { hashOf } from "./tokens.ts";

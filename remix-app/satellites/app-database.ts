@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { policyTimeoutMs } from "../identity/limits.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { policyTimeoutMs } from "../session/limits.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { retryAfterOutageSeconds } from "./limits.ts";
 
 type CallContext = Pick<AppLoadContext, "env" | "requestId">;

@@ -1,4 +1,4 @@
-import type { Env } from "../env.server.ts";
+import type { Env } from "../config/env.server.ts";
 import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
 
 /** The platform's keys for apps, one for each purpose. */

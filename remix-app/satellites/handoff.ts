@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
 import { type AppClient, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";

@@ -1,5 +1,5 @@
-import type { Env } from "../env.server.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import type { Env } from "../config/env.server.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 type DatabaseFunction = { schema: "private" | "ai"; name: string; args?: object; intervalMs: number };

@@ -1,4 +1,4 @@
-import type { PendingEmailChange } from "../identity/email-change.ts";
+import type { PendingEmailChange } from "../session/email-change.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";

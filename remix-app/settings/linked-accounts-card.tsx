@@ -1,4 +1,4 @@
-import type { LinkedIdentity } from "../identity/sign-in-methods.ts";
+import type { LinkedIdentity } from "../session/sign-in-methods.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";

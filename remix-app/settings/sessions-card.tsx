@@ -1,7 +1,7 @@
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
-import type { AccountSession } from "../identity/account-sessions.ts";
-import { detour } from "../identity/detour.ts";
+import type { AccountSession } from "../session/account-sessions.ts";
+import { detour } from "../session/detour.ts";
 import { securityPath } from "../mfa/security-path.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../identity/service-client.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 

@@ -1,4 +1,4 @@
-import { exactUsd, formatCredits, formatUsd, formatUsdOf } from "../studio/format-amount.ts";
+import { exactUsd, formatCredits, formatUsd, formatUsdOf } from "./format-amount.ts";
 
 /**
  * Dollars as people read them; the exact figure on hover, and for assistive technology.

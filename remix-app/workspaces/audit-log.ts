@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 
 const row = z.object({

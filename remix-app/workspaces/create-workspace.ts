@@ -1,7 +1,7 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { isReadable } from "../http/readable.ts";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 
 /** A workspace's name as typed. */
 export const workspaceNameSchema = z

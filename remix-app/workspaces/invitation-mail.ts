@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { quoted } from "../mail/inert-text.ts";
 import type { Mail } from "../mail/mail-body.ts";
 import { deliverMail } from "../mail/transport.ts";

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 
 const openRow = z.object({

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import type { Reader } from "../identity/user.ts";
+import type { Reader } from "../session/user.ts";
 
 const rows = z.array(
   z.object({

@@ -1,6 +1,6 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 

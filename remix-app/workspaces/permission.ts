@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
-import { type Reader, requireUser, type User } from "../identity/user.ts";
+import { type Reader, requireUser, type User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { permissionWords } from "./roles.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { isReadable } from "../http/readable.ts";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { asShown } from "../http/as-shown.ts";
 import { problem } from "../http/problem.ts";
-import type { User } from "../identity/user.ts";
+import type { User } from "../session/user.ts";
 import { deleteWorkspace, renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
 import { workspaceProblem } from "./failures.ts";
 import { transferOwnership } from "./members.ts";

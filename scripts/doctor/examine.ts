@@ -1,5 +1,5 @@
 import { isLoopback } from "#shared/loopback.ts";
-import type { Env } from "../../remix-app/env.server.ts";
+import type { Env } from "../../remix-app/config/env.server.ts";
 import { type Provider, readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import type { Configuration } from "./configuration.ts";
 import { type Finding, fail, unseen } from "./finding.ts";

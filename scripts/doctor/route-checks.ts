@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Env } from "../../remix-app/env.server.ts";
-import { createServiceClient } from "../../remix-app/identity/service-client.ts";
+import type { Env } from "../../remix-app/config/env.server.ts";
+import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
 import type { Endpoint } from "../../supabase/functions/_gateway/providers/kinds/kind.ts";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";

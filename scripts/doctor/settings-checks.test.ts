@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseEnv } from "../../remix-app/env.server.ts";
+import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
 
 const secret = (letter: string) => `${letter}AbCdEfGhIjKlMnOpQrStUvWxYz0123456789`;

@@ -1,6 +1,6 @@
 import { getPublicSuffix } from "tldts";
 import { isLoopback } from "#shared/loopback.ts";
-import { type Env, parseEnv } from "../../remix-app/env.server.ts";
+import { type Env, parseEnv } from "../../remix-app/config/env.server.ts";
 import { readEnvironment } from "../../supabase/functions/_gateway/environment.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 

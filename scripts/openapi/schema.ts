@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { amountText } from "../../remix-app/studio/format-amount.ts";
+import { amountText } from "../../remix-app/ui/format-amount.ts";
 
 /** A JSON Schema of the 2020-12 draft, which is OpenAPI 3.1's. */
 export type JsonSchema = Record<string, unknown>;

@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import { afterEach, beforeEach } from "vitest";
-import { parseEnv } from "../../remix-app/env.server.ts";
+import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase, mail } = readStack();

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { writeApprovalCookie } from "../../identity/approval-cookie.ts";
-import { createServiceClient } from "../../identity/service-client.ts";
+import { writeApprovalCookie } from "../../session/approval-cookie.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 import {
   type ChallengeKey,
   type ChallengeProgress,
@@ -10,7 +10,7 @@ import {
   requireChallenge,
   secretHashOf,
   unanswered,
-} from "../../login-challenges/challenge.ts";
+} from "../../session/challenge.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { accountProblem, withoutDevice } from "../../accounts/answers.ts";
-import { signOutAccount } from "../../accounts/sign-out.ts";
+import { accountProblem, withoutDevice } from "../../session/answers.ts";
+import { signOutAccount } from "../../session/sign-out.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };

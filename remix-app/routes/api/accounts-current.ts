@@ -1,9 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { currentRouteRequest } from "../../accounts/account-calls.ts";
-import { accountProblem, withoutDevice } from "../../accounts/answers.ts";
-import { lastRoute } from "../../accounts/last-route.ts";
-import { tagOf } from "../../accounts/seal.ts";
-import { VaultUnavailable } from "../../accounts/vault.ts";
+import { currentRouteRequest } from "../../session/account-calls.ts";
+import { accountProblem, withoutDevice } from "../../session/answers.ts";
+import { lastRoute } from "../../session/last-route.ts";
+import { tagOf } from "../../session/seal.ts";
+import { VaultUnavailable } from "../../session/vault.ts";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";

@@ -1,8 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { type Switched, switchRequest } from "../../accounts/account-calls.ts";
-import { accountProblem, entryPath, withoutDevice } from "../../accounts/answers.ts";
-import { lastRoute } from "../../accounts/last-route.ts";
-import { switchAccount } from "../../accounts/switch-account.ts";
+import { type Switched, switchRequest } from "../../session/account-calls.ts";
+import { accountProblem, entryPath, withoutDevice } from "../../session/answers.ts";
+import { lastRoute } from "../../session/last-route.ts";
+import { switchAccount } from "../../session/switch-account.ts";
 import { readJson } from "../../http/json-body.ts";
 
 /** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { exactAmounts } from "../../studio/format-amount.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { exactAmounts } from "../../studio/format-amount.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import { exactAmounts } from "../../studio/format-amount.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";

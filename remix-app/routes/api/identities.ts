@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { type IdentityList, listIdentities } from "../../identity/sign-in-methods.ts";
-import { requireUser } from "../../identity/user.ts";
+import { type IdentityList, listIdentities } from "../../session/sign-in-methods.ts";
+import { requireUser } from "../../session/user.ts";
 
 /** `GET /api/v1/users/me/identities`. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -2,8 +2,8 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { unlinkIdentity } from "../../identity/sign-in-methods.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { unlinkIdentity } from "../../session/sign-in-methods.ts";
+import { requireFreshUser } from "../../session/user.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 

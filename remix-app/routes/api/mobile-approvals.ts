@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { ApprovalList } from "../../login-challenges/challenge-calls.ts";
-import { requirePhone } from "../../login-challenges/parties.ts";
+import type { ApprovalList } from "../../session/challenge-calls.ts";
+import { requirePhone } from "../../session/parties.ts";
 import { pendingApprovals } from "../../mfa/mobile-approval/answer-approval.ts";
 
 /**

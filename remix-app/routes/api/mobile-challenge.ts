@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import { getUser } from "../../identity/user.ts";
-import { requireChallenge } from "../../login-challenges/challenge.ts";
-import { requireBrowser } from "../../login-challenges/parties.ts";
+import { getUser } from "../../session/user.ts";
+import { requireChallenge } from "../../session/challenge.ts";
+import { requireBrowser } from "../../session/parties.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 
 /**

@@ -1,8 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
-import { handoffRejection } from "../../login-challenges/challenge-calls.ts";
-import { requirePhone } from "../../login-challenges/parties.ts";
+import { handoffRejection } from "../../session/challenge-calls.ts";
+import { requirePhone } from "../../session/parties.ts";
 import { decideChallenge } from "../../qr-login/decide.ts";
 
 /** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: the phone of the account that asked. */

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { completeSignIn } from "../../identity/complete-sign-in.ts";
-import { requireUser } from "../../identity/user.ts";
-import { requireChallenge } from "../../login-challenges/challenge.ts";
-import type { HandoffProgress } from "../../login-challenges/challenge-calls.ts";
-import { requireBrowser } from "../../login-challenges/parties.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { requireUser } from "../../session/user.ts";
+import { requireChallenge } from "../../session/challenge.ts";
+import type { HandoffProgress } from "../../session/challenge-calls.ts";
+import { requireBrowser } from "../../session/parties.ts";
 import { consumeChallenge } from "../../qr-login/consume.ts";
 
 /**

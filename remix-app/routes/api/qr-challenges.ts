@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { requireUser } from "../../identity/user.ts";
-import type { HandoffBegun } from "../../login-challenges/challenge-calls.ts";
-import { requireBrowser } from "../../login-challenges/parties.ts";
+import { requireUser } from "../../session/user.ts";
+import type { HandoffBegun } from "../../session/challenge-calls.ts";
+import { requireBrowser } from "../../session/parties.ts";
 import { beginHandoff } from "../../qr-login/begin-handoff.ts";
 import { challengeLink } from "../../qr-login/challenge-link.ts";
 

@@ -1,8 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { endSession } from "../../identity/account-sessions.ts";
-import { requireFreshUser, requireUser } from "../../identity/user.ts";
+import { endSession } from "../../session/account-sessions.ts";
+import { requireFreshUser, requireUser } from "../../session/user.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 

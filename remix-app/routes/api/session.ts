@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import type { SessionAnswer } from "../../identity/session-answer.ts";
-import { getUser } from "../../identity/user.ts";
+import type { SessionAnswer } from "../../session/session-answer.ts";
+import { getUser } from "../../session/user.ts";
 
 /** `GET /api/v1/auth/session`: who is signed in, also where a second step is still due. */
 export async function loader({ context }: LoaderFunctionArgs) {

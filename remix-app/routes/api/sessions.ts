@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { listSessions, type SessionList } from "../../identity/account-sessions.ts";
-import { requireUser } from "../../identity/user.ts";
+import { listSessions, type SessionList } from "../../session/account-sessions.ts";
+import { requireUser } from "../../session/user.ts";
 
 /** `GET /api/v1/users/me/sessions`: where the account is signed in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

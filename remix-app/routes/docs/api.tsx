@@ -5,7 +5,7 @@ import { areas, documentOf, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
-import { MethodBadge } from "../../ui/operation-section.tsx";
+import { MethodBadge } from "../../api-reference/operation-section.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };

@@ -5,7 +5,7 @@ import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { OperationSection } from "../../ui/operation-section.tsx";
+import { OperationSection } from "../../api-reference/operation-section.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };

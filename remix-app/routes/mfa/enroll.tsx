@@ -7,7 +7,7 @@ import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { shownAs } from "../../identity/user.ts";
+import { shownAs } from "../../session/user.ts";
 import { startEnrollmentSchema, verifyEnrollmentSchema } from "../../mfa/code-schema.ts";
 import { enrollmentOf, startEnrollment } from "../../mfa/enroll.ts";
 import { openEnrollment } from "../../mfa/open-step.ts";

@@ -11,10 +11,10 @@ import {
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../identity/detour.ts";
-import { revokeSession } from "../../identity/revoke-session.ts";
-import { secondStepPath } from "../../identity/second-step.ts";
-import { shownAs } from "../../identity/user.ts";
+import { detour } from "../../session/detour.ts";
+import { revokeSession } from "../../session/revoke-session.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { shownAs } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";

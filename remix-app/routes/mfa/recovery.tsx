@@ -11,9 +11,9 @@ import {
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../identity/detour.ts";
-import { secondStepPath } from "../../identity/second-step.ts";
-import { shownAs } from "../../identity/user.ts";
+import { detour } from "../../session/detour.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { shownAs } from "../../session/user.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recover } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";

@@ -3,7 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { factorIdSchema } from "../../mfa/code-schema.ts";
 import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";

@@ -11,11 +11,11 @@ import {
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
-import { completeSignIn } from "../../identity/complete-sign-in.ts";
-import { detour } from "../../identity/detour.ts";
-import { secondStepPath } from "../../identity/second-step.ts";
-import { isFresh } from "../../identity/user.ts";
+import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { detour } from "../../session/detour.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { isFresh } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
@@ -30,7 +30,7 @@ import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
-import { SignInAgain } from "../../ui/sign-in-again.tsx";
+import { SignInAgain } from "../../session/sign-in-again.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 

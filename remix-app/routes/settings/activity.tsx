@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/page-query.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireUser } from "../../identity/user.ts";
+import { requireUser } from "../../session/user.ts";
 import { ActivityList } from "../../settings/activity-list.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";

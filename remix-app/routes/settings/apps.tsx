@@ -1,7 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireUser } from "../../identity/user.ts";
+import { requireUser } from "../../session/user.ts";
 import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { requirePageAccount } from "../../http/page-account.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { startRegistration } from "../../passkeys/manage.ts";
 import { startRegistrationSchema } from "../../passkeys/payloads.ts";
 

@@ -4,8 +4,8 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { takeForm } from "../../identity/kept-form.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { takeForm } from "../../session/kept-form.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { renamePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { renameSchema } from "../../passkeys/payloads.ts";

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { finishRegistration } from "../../passkeys/manage.ts";
 import { finishRegistrationSchema } from "../../passkeys/payloads.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";

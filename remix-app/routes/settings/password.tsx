@@ -4,8 +4,8 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { changePassword, changePasswordSchema, hasPassword } from "../../identity/change-password.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { changePassword, changePasswordSchema, hasPassword } from "../../session/change-password.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";

@@ -2,8 +2,8 @@ import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { cancelEmailChange, resendEmailChange } from "../../identity/email-change.ts";
-import { requireUser } from "../../identity/user.ts";
+import { cancelEmailChange, resendEmailChange } from "../../session/email-change.ts";
+import { requireUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/profile#email";

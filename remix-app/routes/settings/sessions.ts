@@ -1,7 +1,7 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import { endOtherSessions, endSession } from "../../identity/account-sessions.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { endOtherSessions, endSession } from "../../session/account-sessions.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
 const card = "/settings/security#sessions";

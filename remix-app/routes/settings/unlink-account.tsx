@@ -3,9 +3,9 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { listIdentities, unlinkIdentity } from "../../identity/sign-in-methods.ts";
-import { requireFreshUser } from "../../identity/user.ts";
-import { providerLabel } from "../../oauth/providers.ts";
+import { listIdentities, unlinkIdentity } from "../../session/sign-in-methods.ts";
+import { requireFreshUser } from "../../session/user.ts";
+import { providerLabel } from "../../config/oauth-providers.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";

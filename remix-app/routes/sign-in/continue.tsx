@@ -8,12 +8,12 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../identity/detour.ts";
-import { requireUser, shownAs } from "../../identity/user.ts";
+import { detour } from "../../session/detour.ts";
+import { requireUser, shownAs } from "../../session/user.ts";
 import { appDestination, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { findVerifyRoute } from "../../satellites/verify-route.ts";
-import { AccountChoices } from "../../ui/account-choices.tsx";
+import { AccountChoices } from "../../session/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

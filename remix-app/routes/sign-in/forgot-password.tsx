@@ -5,12 +5,12 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { generalFailure } from "../../identity/auth-errors.ts";
-import { botChallengeField, showBotChallenge } from "../../identity/bot-challenge.ts";
-import { mailSchema } from "../../identity/credentials.ts";
-import { startEvenTiming } from "../../identity/even-timing.ts";
-import { holdMailBack } from "../../identity/held-mail.ts";
-import { BotChallenge } from "../../ui/bot-challenge.tsx";
+import { generalFailure } from "../../supabase/auth-errors.ts";
+import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
+import { mailSchema } from "../../session/credentials.ts";
+import { startEvenTiming } from "../../session/even-timing.ts";
+import { holdMailBack } from "../../session/held-mail.ts";
+import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";

@@ -1,5 +1,5 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { signOutAll } from "../../accounts/sign-out.ts";
+import { signOutAll } from "../../session/sign-out.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 

@@ -2,7 +2,7 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { getUser, requireFreshUser } from "../../identity/user.ts";
+import { getUser, requireFreshUser } from "../../session/user.ts";
 import { beginLink, beginSignIn, requireProvider } from "../../oauth/begin-oauth.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { completeSignIn } from "../../identity/complete-sign-in.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { finishSignInSchema } from "../../passkeys/payloads.ts";
 import { finishSignIn } from "../../passkeys/sign-in.ts";
 

@@ -5,9 +5,9 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { changePassword, hasPassword } from "../../identity/change-password.ts";
-import { resetPasswordSchema } from "../../identity/credentials.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { changePassword, hasPassword } from "../../session/change-password.ts";
+import { resetPasswordSchema } from "../../session/credentials.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

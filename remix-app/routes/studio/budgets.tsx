@@ -11,7 +11,7 @@ import {
   readBudgetAmount,
   readBudgets,
 } from "../../studio/budgets/budgets.ts";
-import { exactUsd } from "../../studio/format-amount.ts";
+import { exactUsd } from "../../ui/format-amount.ts";
 import { searchWith } from "../../studio/range.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";

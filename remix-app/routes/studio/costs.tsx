@@ -11,9 +11,9 @@ import type { MemberReader } from "../../studio/studio-reader.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Figures } from "../../ui/figures.tsx";
+import { Figures } from "../../studio/figures.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { RangeForm } from "../../ui/range-form.tsx";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

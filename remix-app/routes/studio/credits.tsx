@@ -7,9 +7,9 @@ import { Ledger } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Figures } from "../../ui/figures.tsx";
+import { Figures } from "../../studio/figures.tsx";
 import { Credits } from "../../ui/money.tsx";
-import { RangeForm } from "../../ui/range-form.tsx";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -10,7 +10,7 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-import { Figures } from "../../ui/figures.tsx";
+import { Figures } from "../../studio/figures.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";

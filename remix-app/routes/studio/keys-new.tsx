@@ -1,8 +1,8 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import { takeForm } from "../../identity/kept-form.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { takeForm } from "../../session/kept-form.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { readKeyForm } from "../../studio/keys/key-form.ts";
 import { createKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";

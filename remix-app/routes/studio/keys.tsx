@@ -3,7 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { requireFreshUser } from "../../identity/user.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { isLive, KeyList } from "../../studio/keys/key-list.tsx";
 import { KeyRevocation } from "../../studio/keys/key-revocation.tsx";
 import { listKeys, revokeKey, rotateKey } from "../../studio/keys/keys.ts";

@@ -16,8 +16,8 @@ import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summ
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { Choices } from "../../ui/choices.tsx";
-import { RangeForm } from "../../ui/range-form.tsx";
+import { Choices } from "../../studio/choices.tsx";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioContent, StudioFrame } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -8,9 +8,9 @@ import { rangeDays, searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Figures } from "../../ui/figures.tsx";
+import { Figures } from "../../studio/figures.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { RangeForm } from "../../ui/range-form.tsx";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

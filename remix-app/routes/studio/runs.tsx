@@ -8,7 +8,7 @@ import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { RangeForm } from "../../ui/range-form.tsx";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { SatelliteEnv } from "../../satellite-env.server.ts";
+import type { SatelliteEnv } from "../../config/satellite-env.server.ts";
 import type { CentralClient } from "./central-client.ts";
 
 /** What a satellite's routes work with, in the place of the platform's settings and session. */

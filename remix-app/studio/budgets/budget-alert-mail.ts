@@ -1,6 +1,6 @@
 import { quoted } from "../../mail/inert-text.ts";
 import type { Mail } from "../../mail/mail-body.ts";
-import { exactUsd } from "../format-amount.ts";
+import { exactUsd } from "../../ui/format-amount.ts";
 
 /** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
 export interface BudgetAlert {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { amountText } from "../format-amount.ts";
+import { amountText } from "../../ui/format-amount.ts";
 
 const count = z.number().int();
 const window = { from: z.string(), to: z.string() };

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { enteredInvoice } from "#shared/provider-records.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../identity/service-client.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";

@@ -4,7 +4,7 @@ import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { Select } from "../../ui/select.tsx";
-import { formatUsd } from "../format-amount.ts";
+import { formatUsd } from "../../ui/format-amount.ts";
 import type { KeySummary } from "./key-schema.ts";
 
 const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;

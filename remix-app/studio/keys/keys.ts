@@ -6,7 +6,7 @@ import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../identity/service-client.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 

@@ -1,7 +1,7 @@
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { formatMs } from "../format-amount.ts";
+import { formatMs } from "../../ui/format-amount.ts";
 import { attemptResult, runFacts } from "./run-facts.ts";
 import type { RunAttempt } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";

@@ -1,4 +1,4 @@
-import { exactUsd, formatCount, formatMs } from "../format-amount.ts";
+import { exactUsd, formatCount, formatMs } from "../../ui/format-amount.ts";
 import type { RunAttempt, RunSummary, RunUnitPrice } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 

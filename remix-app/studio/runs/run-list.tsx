@@ -2,7 +2,7 @@ import { DataTable } from "../../ui/data-table.tsx";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
-import { formatCount, formatMs } from "../format-amount.ts";
+import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 /** Runs as a table, and as cards of the columns that matter where the screen is small. */

@@ -5,7 +5,7 @@ import { jsonNumber } from "#shared/raw-json.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../identity/service-client.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 import { type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
 import { type RunFilter, type RunSummary, type RunUnitPrice, runAttempt, runStep, runSummary } from "./run-schema.ts";
 import { type KeptContent, readSaid, type Said } from "./said.ts";

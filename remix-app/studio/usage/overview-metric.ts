@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "../format-amount.ts";
+import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } from "../../ui/format-amount.ts";
 import type { UsageSums } from "./overview.ts";
 
 /** What the overview's chart can show. */

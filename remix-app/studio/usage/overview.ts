@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { CsvColumn } from "../../http/csv.ts";
 import { problem } from "../../http/problem.ts";
-import { amountText } from "../format-amount.ts";
+import { amountText } from "../../ui/format-amount.ts";
 import type { Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import type { OverviewDimension } from "./overview-metric.ts";

@@ -1,0 +1,145 @@
+import type { ReactNode } from "react";
+import type { OperationView } from "./describe.ts";
+import type { SchemaLine } from "./schema-lines.ts";
+import { CodeBlock } from "../ui/code-block.tsx";
+
+/** One call of an API: what it does, who may, what it takes and answers, and a command that makes it. */
+export function OperationSection({ operation }: { operation: OperationView }) {
+  const { id, method, path, summary, description, credentials, parameters, body, answers, refusals, curl } = operation;
+  return (
+    <section
+      id={id}
+      aria-labelledby={`${id}-title`}
+      className="min-w-0 scroll-mt-6 space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5"
+    >
+      <div className="space-y-2">
+        <h2 id={`${id}-title`} className="font-semibold text-large">
+          {summary}
+        </h2>
+        <p className="break-all py-0.5 font-mono text-small">
+          <MethodBadge method={method} /> {path}
+        </p>
+        {description ? <p>{description}</p> : null}
+      </div>
+      <Part title="Who may">
+        {credentials.length === 0 ? (
+          <p>Anyone.</p>
+        ) : (
+          <ul className="space-y-1">
+            {credentials.map(({ name, description: what }) => (
+              <li key={name}>
+                <code className="font-mono text-small">{name}</code> <span className="text-muted">{what}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Part>
+      {parameters.length > 0 ? (
+        <Part title="Parameters">
+          <ul className="space-y-1.5">
+            {parameters.map(({ name, place, type, required, notes }) => (
+              <li key={`${place} ${name}`}>
+                <Name name={name} type={`${place}, ${type}`} required={required} notes={notes} />
+              </li>
+            ))}
+          </ul>
+        </Part>
+      ) : null}
+      {body ? (
+        <Part title="Body">
+          <Shape lines={body} />
+        </Part>
+      ) : null}
+      <Part title="Answers">
+        <ul className="space-y-3">
+          {answers.map(({ status, description: what, types, lines }) => (
+            <li key={status} className="space-y-1.5">
+              <p>
+                <code className="font-mono text-good text-small">{status}</code> {what}{" "}
+                {types.length > 0 ? <span className="text-muted text-small">{types.join(", ")}</span> : null}
+              </p>
+              <Shape lines={lines} />
+            </li>
+          ))}
+        </ul>
+      </Part>
+      <Part title="Errors">
+        <ul className="space-y-1">
+          {refusals.map(({ status, description: what }) => (
+            <li key={status}>
+              <code className="font-mono text-bad text-small">{status}</code> {what}
+            </li>
+          ))}
+        </ul>
+      </Part>
+      <CodeBlock label={`curl: ${summary}`} code={curl} />
+    </section>
+  );
+}
+
+/** The HTTP method of a call. */
+export function MethodBadge({ method }: { method: string }) {
+  return <span className="rounded-button bg-accent-soft px-1.5 py-0.5 font-semibold text-accent">{method}</span>;
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <div className="space-y-1.5">
+      <h3 className="font-medium text-muted text-small">{title}</h3>
+      {children}
+    </div>
+  );
+}
+
+function Shape({ lines }: { lines: readonly SchemaLine[] }) {
+  if (lines.length === 0) return null;
+  return (
+    <details className="rounded-card border border-line" open={lines.length <= 6}>
+      <summary className="cursor-pointer px-3 py-1.5 font-medium text-muted text-small hover:text-ink">Fields</summary>
+      <div className="border-line border-t px-3 py-2">
+        <Lines lines={lines} />
+      </div>
+    </details>
+  );
+}
+
+function Lines({ lines }: { lines: readonly SchemaLine[] }) {
+  return (
+    <ul className="space-y-1.5">
+      {lines.map(({ name, type, required, notes, children }, index) => (
+        <li key={name ?? `${type} ${index}`} className="min-w-0">
+          <Name name={name} type={type} required={required} notes={notes} />
+          {children.length > 0 ? (
+            <div className="mt-1.5 border-line border-l pl-3">
+              <Lines lines={children} />
+            </div>
+          ) : null}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Name({
+  name,
+  type,
+  required,
+  notes,
+}: {
+  name: string | undefined;
+  type: string;
+  required: boolean;
+  notes: readonly string[];
+}) {
+  return (
+    <p className="break-words [overflow-wrap:anywhere]">
+      {name === undefined ? <span className="text-muted text-small">one of: </span> : null}
+      {name === undefined ? null : <code className="font-medium font-mono text-small">{name}</code>}{" "}
+      <span className="text-muted text-small">
+        {type}
+        {required ? ", required" : ""}
+        {notes.length > 0 ? `; ${notes.join("; ")}` : ""}
+      </span>
+    </p>
+  );
+}

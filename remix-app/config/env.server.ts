@@ -1,0 +1,134 @@
+import { z } from "zod";
+import { microsoftTenant } from "./microsoft-tenant.ts";
+import { oauthProviderNames } from "./oauth-providers.ts";
+
+/** A whole origin; what follows it is cut off. */
+export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
+const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
+const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
+
+/** A whole number from one to another, as text. */
+export function wholeNumber(min: number, max: number) {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.coerce.number(error).int(error).min(min, error).max(max, error);
+}
+
+/** Secrets of before, comma-separated; what they made stays good. */
+const previousSecrets = list.pipe(z.array(strongSecret)).optional();
+/** As above; one of them may have been the project's own key, which is as long as it is. */
+const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
+
+/** The web server's settings. What each is for, and its fallback: docs/settings.md. */
+const schema = z
+  .object({
+    NODE_ENV: z.enum(["development", "test", "production"]).default("production"),
+    BASE_URL: origin,
+    WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
+    HOST: z.string().default("127.0.0.1"),
+    PORT: wholeNumber(0, 65_535).default(3000),
+    APP_NAME: z.string().default("web"),
+    SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
+    SUPABASE_PUBLISHABLE_KEY: z.string(),
+    SUPABASE_SECRET_KEY: z.string(),
+    AI_URL: z
+      .url({ protocol: /^https?$/ })
+      .transform((text) => text.replace(/\/+$/, ""))
+      .optional(),
+    PARENT_DOMAIN: hostname.optional(),
+    TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
+    WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
+    WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
+    AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),
+    APP_SESSION_SECRET: strongSecret.optional(),
+    APP_SESSION_PREVIOUS_SECRETS: previousSecrets,
+    REQUIRED_MFA_POLICY_ENABLED: z
+      .enum(["on", "off"])
+      .default("off")
+      .transform((value) => value === "on"),
+    OAUTH_PROVIDERS: list
+      .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
+      .transform((names) => [...new Set(names)])
+      .default([]),
+    OAUTH_FORM_TARGETS: list.pipe(z.array(origin)).default([]),
+    MICROSOFT_TENANT: microsoftTenant.optional(),
+    MICROSOFT_LOGIN_URL: z
+      .url({ protocol: /^https?$/ })
+      .transform((text) => text.replace(/\/+$/, ""))
+      .default("https://login.microsoftonline.com"),
+    MAILBOX_URL: z.url().optional(),
+    SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
+    MAIL_FROM: z
+      .string()
+      .regex(/^([^<>@\r\n]* )?<?[^\s<>@]+@[^\s<>@]+>?$/, "must be an address, such as Gatehouse <no-reply@example.com>")
+      .optional(),
+    TURNSTILE_SITE_KEY: z.string().optional(),
+    TURNSTILE_ORIGIN: origin.default("https://challenges.cloudflare.com"),
+    E2E_BOT_CHALLENGE_BYPASS: z.enum(["on", "off"]).default("off"),
+  })
+  .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
+    path: ["MAIL_FROM"],
+    error: "must be set where SMTP_URL is",
+  })
+  .refine((env) => env.NODE_ENV !== "production" || env.AUTH_RECOVERY_HASH_SECRET !== undefined, {
+    path: ["AUTH_RECOVERY_HASH_SECRET"],
+    error: "must be set in production",
+  })
+  .refine((env) => !env.OAUTH_PROVIDERS.includes("azure") || env.MICROSOFT_TENANT !== undefined, {
+    path: ["MICROSOFT_TENANT"],
+    error: "must name one tenant where OAUTH_PROVIDERS has azure",
+  })
+  .transform((env) => ({ ...env, AI_URL: env.AI_URL ?? `${env.SUPABASE_URL}/functions` }));
+
+export type Env = Readonly<z.infer<typeof schema>>;
+
+const secrets = [
+  "SUPABASE_SECRET_KEY",
+  "WEB_MULTI_ACCOUNT_SESSION_SECRET",
+  "APP_SESSION_SECRET",
+  "AUTH_RECOVERY_HASH_SECRET",
+  "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS",
+  "APP_SESSION_PREVIOUS_SECRETS",
+] as const;
+
+/**
+ * Checks the environment once, at boot. An empty value counts as missing.
+ * @throws Error with one line a fault, each naming the variable and what to do
+ */
+export function parseEnv(source: Record<string, string | undefined>): Env {
+  const env = checkSettings(schema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
+  if (env.NODE_ENV === "production") {
+    const examples = secrets.filter((name) =>
+      [env[name] ?? []].flat().some((secret) => secret.startsWith("example-only-")),
+    );
+    if (examples.length > 0)
+      throw new Error(
+        examples
+          .map((name) => `${name} still holds the example's value: production refuses it. Set a secret of your own.`)
+          .join("\n"),
+      );
+  }
+  return env;
+}
+
+/** The identity backend's server secret, by the names that it has had, in a fixed order. */
+function serverSecret(source: Record<string, string | undefined>): string | undefined {
+  return source.SUPABASE_SECRET_KEY || source.SUPABASE_SERVICE_ROLE_KEY || source.SUPABASE_SERVICE_KEY;
+}
+
+/** Checks settings by a runtime's schema. @throws Error as {@link parseEnv} */
+export function checkSettings<Schema extends z.ZodType>(
+  schema: Schema,
+  source: Record<string, string | undefined>,
+): z.output<Schema> {
+  const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ""));
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => {
+    const name = String(issue.path[0]);
+    return given[name] === undefined
+      ? `${name} is missing: set it in the environment or in .env (see .env.example).`
+      : `${name} is not valid: ${issue.message}.`;
+  });
+  throw new Error([...new Set(lines)].join("\n"));
+}

@@ -1,0 +1,48 @@
+import { describe, expect, test } from "vitest";
+import { configuredProviders, findProvider, providerLabel, providerOrigins } from "./oauth-providers.ts";
+
+const settings = {
+  OAUTH_PROVIDERS: ["github", "google"] as const,
+  OAUTH_FORM_TARGETS: ["https://sso.example.com"],
+  SUPABASE_URL: "https://ref.supabase.co",
+};
+
+describe("the list of providers", () => {
+  test("is what is on, in its order", () => {
+    expect(configuredProviders(settings).map(({ name, label }) => [name, label])).toEqual([
+      ["github", "GitHub"],
+      ["google", "Google"],
+    ]);
+  });
+
+  test.each([
+    ["google", true],
+    ["apple", false],
+    ["Google", false],
+    ["toString", false],
+    ["", false],
+    [undefined, false],
+  ])("has %s: %s", (name, found) => {
+    expect(findProvider(settings, name) !== null).toBe(found);
+  });
+
+  test("has the brands' own names, and a name for what is not on it", () => {
+    expect(["google", "github", "apple", "azure", "gitlab"].map(providerLabel)).toEqual([
+      "Google",
+      "GitHub",
+      "Apple",
+      "Microsoft",
+      "Gitlab",
+    ]);
+  });
+
+  test("says which origins a form may lead to: the providers', the backend's, and what is configured", () => {
+    expect(providerOrigins(settings)).toEqual([
+      "https://github.com",
+      "https://accounts.google.com",
+      "https://sso.example.com",
+      "https://ref.supabase.co",
+    ]);
+    expect(providerOrigins({ ...settings, OAUTH_PROVIDERS: [] })).toEqual([]);
+  });
+});

@@ -1,0 +1,104 @@
+import { Form } from "@remix-run/react";
+import { Check } from "lucide-react";
+import { detour } from "./detour.ts";
+import { Address } from "../ui/address.tsx";
+import { initialOf } from "../ui/initial.ts";
+
+/** An account of this browser, as its lists show it. */
+export interface ListedAccount {
+  id: string;
+  email: string | null;
+  displayName: string | null;
+  requiresReauth: boolean;
+  active?: boolean;
+}
+
+const row =
+  "flex min-h-12 w-full cursor-pointer items-center gap-3 rounded-card border border-line bg-surface px-3 py-2 text-left hover:bg-sunken";
+
+/** A button for each account, to enter it and go on to `returnUrl`; who is signed out is asked to sign in again. */
+export function AccountChoices({
+  accounts,
+  returnUrl,
+  verb,
+}: {
+  accounts: readonly ListedAccount[];
+  returnUrl: string;
+  verb: string;
+}) {
+  if (accounts.length === 0) return null;
+  return (
+    <ul className="space-y-2">
+      {accounts.map((account) => (
+        <li key={account.id}>
+          {account.requiresReauth ? (
+            <a href={signInAgainPath(account, returnUrl)} className={row}>
+              <Initial account={account} />
+              <Names account={account} note="Signed out: sign in again" />
+            </a>
+          ) : (
+            <Form method="post" action="/accounts" reloadDocument data-once>
+              <input type="hidden" name="accountId" value={account.id} />
+              <input type="hidden" name="returnUrl" value={returnUrl} />
+              <button type="submit" className={row}>
+                <Initial account={account} />
+                <Names account={account} verb={verb} />
+                {account.active ? <ActiveMark /> : null}
+              </button>
+            </Form>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Beside the account that is the active one. */
+export function ActiveMark() {
+  return (
+    <>
+      <Check aria-hidden="true" className="size-4 shrink-0 text-accent" />
+      <span className="sr-only">Active</span>
+    </>
+  );
+}
+
+/** The page that signs in again to an account of the list. */
+export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: string): string {
+  const page = detour("/add-account", returnUrl || "/");
+  return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
+}
+
+/** An account's first letter, as its picture. */
+export function Initial({ account }: { account: Pick<ListedAccount, "email" | "displayName"> }) {
+  return (
+    <span
+      aria-hidden="true"
+      className="grid size-7 shrink-0 place-items-center overflow-hidden rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
+    >
+      {initialOf(account.displayName ?? account.email ?? "")}
+    </span>
+  );
+}
+
+/** Who an account is: the name where there is one, the email always, and what is to be known beside. */
+export function Names({
+  account: { email, displayName },
+  verb,
+  note,
+}: {
+  account: Pick<ListedAccount, "email" | "displayName">;
+  verb?: string;
+  note?: string;
+}) {
+  return (
+    <span className="min-w-0 flex-1">
+      {verb ? <span className="sr-only">{verb} </span> : null}
+      {displayName ? <bdi className="block break-words font-medium">{displayName}</bdi> : null}
+      <span className={`block ${displayName ? "text-muted" : "font-medium"}`}>
+        {email ? <Address>{email}</Address> : null}
+      </span>
+      {note ? <span className="block text-muted text-small">{note}</span> : null}
+    </span>
+  );
+}

@@ -1,0 +1,47 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { cookies } from "../http/cookie-table.ts";
+import { readCookie } from "../http/cookies.ts";
+import { detour } from "./detour.ts";
+import { maxAccounts } from "./account-limits.ts";
+
+/** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */
+export function isAddAccount(request: Request): boolean {
+  return /^\/add-account(\/|$)/.test(new URL(request.url).pathname);
+}
+
+/**
+ * What the page shows to who adds an account, or signs in to one again.
+ * @throws Response a redirect to the accounts where this browser holds as many as it may
+ */
+export function openAddAccount(
+  context: AppLoadContext,
+  query: URLSearchParams,
+): { email: string; again: boolean; stays: string } {
+  const { accounts } = context.session;
+  const named = accounts.find(({ id }) => id === query.get("account"));
+  // The account that the address names, or the one whose session a switch found to be over.
+  const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
+  requireRoomFor(context, email);
+  const active = accounts.find((account) => account.active);
+  return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
+}
+
+/**
+ * Sends who is signed in to nothing here, but holds accounts that can be entered, to choose one of them.
+ * @throws Response the redirect
+ */
+export function redirectToChooser({ session }: AppLoadContext, returnUrl: string): void {
+  if (session.auth.status === "anonymous" && session.accounts.some(({ requiresReauth }) => !requiresReauth)) {
+    throw redirect(detour("/accounts", returnUrl || "/"));
+  }
+}
+
+/**
+ * Before something is used up that works once: a browser that is full could not keep whom it signs in.
+ * @param email in lower case
+ * @throws Response a redirect to the accounts where this browser holds as many as it may, and not this one
+ */
+export function requireRoomFor({ session: { accounts } }: AppLoadContext, email: string | null): void {
+  const listed = accounts.some((account) => account.email === email);
+  if (accounts.length >= maxAccounts && !listed) throw redirect("/accounts?full");
+}

@@ -1,0 +1,111 @@
+import { createHash } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { type ProblemCode, problem } from "../http/problem.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+
+/** Two minutes to hand a session over, five to approve a second factor. */
+export type ChallengeKind = "qr" | "mfa_mobile";
+
+/** What names a challenge, and what proves that one may ask for it. */
+export interface ChallengeKey {
+  id: string;
+  secret: string;
+}
+
+/** How a challenge looks from outside; `consumed` is a handoff's end, `bound` and `locked` an approval's. */
+const status = z.enum(["created", "approved", "consumed", "bound", "rejected", "locked", "expired"]);
+export type ChallengeStatus = z.infer<typeof status>;
+
+const time = z.coerce.date().transform((date) => date.toISOString());
+const answer = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.literal("known"), status, expiresAt: time, validUntil: time.nullable() }),
+  z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
+]);
+
+/** How a challenge stands. */
+export interface ChallengeProgress {
+  status: ChallengeStatus;
+  /** RFC 3339. */
+  expiresAt: string;
+  /** Until when a bound approval counts. */
+  validUntil: string | null;
+}
+
+/** Whether a text can name a challenge at all: no other one reaches the database. */
+export function isChallengeId(id: string): boolean {
+  return z.uuid().safeParse(id).success;
+}
+
+/** Of a secret of 256 random bits, as the Data API takes a bytea; those need no slow hash. */
+export function secretHashOf(secret: string): string {
+  return `\\x${createHash("sha256").update(secret).digest("hex")}`;
+}
+
+/** What the database reads of a token's claims. */
+export function claimsFor({ sub, session_id, aal, amr }: Claims) {
+  return { sub, session_id, aal, amr };
+}
+
+/**
+ * Looks at a challenge for the session that began it; changes nothing.
+ * @returns why not, where it is not known by that id and secret, or is another session's
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function readChallenge(
+  context: AppLoadContext,
+  { kind, key, sessionId }: { kind: ChallengeKind; key: ChallengeKey; sessionId: string },
+): Promise<ChallengeProgress | "not_found" | "forbidden"> {
+  const { env } = context;
+  if (!isChallengeId(key.id)) return "not_found";
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("read_login_challenge", {
+      challenge: { id: key.id, kind, secretHash: secretHashOf(key.secret), sessionId },
+    });
+  const read = answer.safeParse(data);
+  if (error || !read.success) throw unanswered(context, { asked: "read_login_challenge", error });
+  if (read.data.outcome !== "known") return read.data.outcome;
+  const { outcome: _, ...progress } = read.data;
+  return progress;
+}
+
+/**
+ * As {@link readChallenge}, for APIs.
+ * @throws Response 404 where id or secret is wrong, 403 where it is another session's, 503
+ */
+export async function requireChallenge(
+  context: AppLoadContext,
+  options: Parameters<typeof readChallenge>[1],
+): Promise<ChallengeProgress> {
+  const progress = await readChallenge(context, options);
+  if (typeof progress === "string") throw refusalOf(progress, context);
+  return progress;
+}
+
+/** Where the database did not answer, or not as agreed: what was asked for is in the log. */
+export function unanswered(
+  { requestId }: Pick<AppLoadContext, "requestId">,
+  { asked, error }: { asked: string; error: { code: string } | null },
+): Response {
+  console.error(`error request=${requestId} ${asked}: ${error?.code || "answer"}`);
+  return problem("UNAVAILABLE", { requestId });
+}
+
+/** What keeps a phone's answer, or a browser's poll, from counting. */
+export type ChallengeRefusal = "not_found" | "forbidden" | "mfa_required" | "expired" | "conflict";
+
+const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
+  not_found: { code: "NOT_FOUND", detail: "There is no such request. It may be mistyped or too old." },
+  forbidden: { code: "FORBIDDEN", detail: "This request is not yours to answer from here." },
+  mfa_required: { code: "MFA_REQUIRED", detail: "Prove your second factor on this device first." },
+  expired: { code: "GONE", detail: "This request is too old. Ask for a new one." },
+  conflict: { code: "CONFLICT", detail: "This request was answered already, or is locked." },
+};
+
+/** A refusal as a problem. */
+export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoadContext, "requestId">): Response {
+  const { code, detail } = refusals[refusal];
+  return problem(code, { requestId, detail });
+}

@@ -1,0 +1,114 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { newPasswordSchema } from "./credentials.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+
+export const changePasswordSchema = z.object({
+  password: newPasswordSchema,
+  /** Where the backend asks for it: the password of now. */
+  currentPassword: z.string().optional(),
+  /** Where the backend asks for it: the code that it mailed. */
+  code: z
+    .string()
+    .transform((typed) => typed.replaceAll(/\s/g, ""))
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the code from the mail: digits alone"))
+    .optional(),
+});
+
+/** What the backend wants besides the new password. */
+export type PasswordProof = "currentPassword" | "code";
+
+export type PasswordChange =
+  | { status: "changed" }
+  | {
+      status: "refused";
+      /** Of the answer to the form. */
+      httpStatus: AuthFailure["status"];
+      formErrors?: string[];
+      fieldErrors?: Partial<Record<"password" | PasswordProof, string[]>>;
+      /** What to ask for from now on. */
+      ask: PasswordProof | null;
+    };
+
+type FieldRefusal = { field: "password" | PasswordProof; message: string };
+
+const refusals: Record<string, FieldRefusal> = {
+  weak_password: { field: "password", message: "Choose a password that is harder to guess" },
+  same_password: { field: "password", message: "Choose a password other than the one you had" },
+  current_password_required: { field: "currentPassword", message: "Enter the password that you have now" },
+  current_password_invalid: { field: "currentPassword", message: "This is not the password that you have now" },
+  reauthentication_not_valid: {
+    field: "code",
+    message: "This code is not the newest one, or too old. Check the mail.",
+  },
+};
+
+/** By these the backend says that what was to prove the person was wrong. */
+const guesses = new Set(["current_password_invalid", "reauthentication_not_valid"]);
+
+/**
+ * Gives the user of this request another password. The identity backend ends the account's other sessions with it; the
+ * owner gets a mail.
+ * @param change.first whether the account had none before
+ */
+export async function changePassword(
+  context: AppLoadContext,
+  change: z.infer<typeof changePasswordSchema> & { userId: string; first: boolean },
+): Promise<PasswordChange> {
+  const { password, currentPassword, code, userId, first } = change;
+  const attempt = await guardAttempt(context, {
+    action: code ? "code" : currentPassword ? "password" : "credential",
+    userId,
+  });
+  if (!attempt.admitted) {
+    return { status: "refused", httpStatus: attempt.status, formErrors: [attempt.message], ask: null };
+  }
+  const { auth } = context.session.authClient();
+  const { error } = await auth.updateUser({
+    password,
+    ...(currentPassword ? { current_password: currentPassword } : {}),
+    ...(code ? { nonce: code } : {}),
+  });
+  // A password that is too weak proves nothing of a code beside it: such an attempt stays counted, and no more.
+  if (!error || guesses.has(error.code ?? "") || generalFailure(error)) await attempt.settle(outcomeOf(error));
+  if (!error) {
+    await recordEvent(context, { userId, kind: first ? "password_added" : "password_changed" });
+    return { status: "changed" };
+  }
+  if (error.code === "reauthentication_needed") return mailCode(context);
+  const failure = generalFailure(error);
+  if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
+  const { field, message } = refusals[error.code ?? ""] ?? {
+    field: "password" as const,
+    message: "This password was not taken. Choose another one.",
+  };
+  const ask = field === "password" ? null : field;
+  return { status: "refused", httpStatus: 400, fieldErrors: { [field]: [message] }, ask };
+}
+
+/** Has the backend mail its code; one that went out a moment ago still counts. */
+async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
+  const { error } = await context.session.authClient().auth.reauthenticate();
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
+  const message = "Your sign-in is older than a day, so we mailed you a code. Enter it here with the new password.";
+  return { status: "refused", httpStatus: 400, formErrors: [message], ask: "code" };
+}
+
+/**
+ * Whether an account has a password to sign in with.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function hasPassword({ env, requestId }: AppLoadContext, userId: string): Promise<boolean> {
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("list_sign_in_methods", { subject_id: userId });
+  const methods = z.object({ password: z.boolean() }).safeParse(data);
+  if (!error && methods.success) return methods.data.password;
+  console.error(`error request=${requestId} the sign-in methods could not be read: ${error?.code ?? "answer"}`);
+  throw problem("UNAVAILABLE", { requestId });
+}

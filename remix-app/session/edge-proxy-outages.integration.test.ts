@@ -1,0 +1,212 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createClaimsVerifier } from "#shared/claims.ts";
+import { type IdentityBackend, startIdentityBackend, type TokenOptions } from "../../scripts/test/identity-backend.ts";
+import { openVault } from "./vault.ts";
+import { type Env, parseEnv } from "../config/env.server.ts";
+import { type CookieJar, createCookieJar } from "../http/cookies.ts";
+import { createEdgeProxy } from "./edge-proxy.ts";
+import { createSessionRefresher } from "./refresh.ts";
+import { openRequestSession, type SessionServices } from "./request-session.ts";
+import type { StoredSession } from "./session-cookie.ts";
+import { fetchDeviceSessionState } from "./session-state.ts";
+
+const refreshCall = "POST /auth/v1/token";
+
+let backend: IdentityBackend;
+let env: Env;
+let services: SessionServices;
+let clockOffsetMs = 0;
+
+beforeEach(async () => {
+  backend = await startIdentityBackend();
+  clockOffsetMs = 0;
+  const now = () => Date.now() + clockOffsetMs;
+  const supabaseUrl = backend.url;
+  env = parseEnv(backend.env);
+  const { SUPABASE_PUBLISHABLE_KEY: publishableKey } = backend.env;
+  const vault = await openVault(env);
+  const refreshSession = createSessionRefresher({ supabaseUrl, now });
+  const proxy = createEdgeProxy({
+    verifyClaims: createClaimsVerifier({ supabaseUrl, now }),
+    refreshSession,
+    vault,
+    fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, device }),
+    now,
+  });
+  services = { proxy, refreshSession, vault };
+});
+afterEach(() => backend.close());
+
+/** A request's jar as a browser with this session would send it. */
+const jarWith = async (session: StoredSession) => createCookieJar(await backend.cookieOf(session));
+
+function open(jar: CookieJar, authorization: string | null) {
+  return openRequestSession({ env, services, jar, origin: env.BASE_URL, authorization, clientAddress: "203.0.113.7" });
+}
+
+async function withJar(jar: CookieJar) {
+  const { auth, stored } = await open(jar, null);
+  return { auth, jar, setCookies: jar.setCookieHeaders(), kept: stored };
+}
+
+const withCookie = async (session: StoredSession) => withJar(await jarWith(session));
+
+async function withBearer(token: string, jar = createCookieJar(null)) {
+  return open(jar, `Bearer ${token}`);
+}
+
+describe("a live session", () => {
+  test("is known without a call to the identity backend once its keys are", async () => {
+    await withCookie(await backend.session());
+    backend.calls.length = 0;
+    const { auth, setCookies } = await withCookie(await backend.session());
+    expect(auth).toMatchObject({ status: "authenticated", via: "cookie", claims: { sub: backend.person.id } });
+    expect(setCookies).toEqual([]);
+    expect(backend.calls).toEqual(["POST /rest/v1/rpc/device_session_state"]);
+  });
+
+  test("is refreshed from 90 s before its end, not 91 s", async () => {
+    expect((await withCookie(await backend.session({ expiresIn: 92 }))).setCookies).toEqual([]);
+    const { auth, kept, jar } = await withCookie(await backend.session({ expiresIn: 90 }));
+    expect(auth.status).toBe("authenticated");
+    expect(kept?.refresh_token).toMatch(/^refresh-1 /);
+    expect(backend.count(refreshCall)).toBe(1);
+    expect(backend.headers.get("/auth/v1/token")).toMatchObject({
+      apikey: backend.env.SUPABASE_SECRET_KEY,
+      "sb-forwarded-for": "203.0.113.7",
+    });
+    const cookie = Buffer.from((jar.get("sb-127-auth-token") ?? "").replace("base64-", ""), "base64url").toString();
+    expect(JSON.parse(cookie)).toEqual(kept);
+  });
+});
+
+describe("an expired session", () => {
+  test("that comes late gets what the vault has, without another refresh", async () => {
+    const cookie = await backend.cookieOf(await backend.session({ expiresIn: -10 }));
+    await withJar(createCookieJar(cookie));
+    clockOffsetMs = 31_000;
+    const { auth, kept } = await withJar(createCookieJar(cookie));
+    expect([auth.status, backend.count(refreshCall)]).toEqual(["authenticated", 1]);
+    expect(kept?.refresh_token).toMatch(/^refresh-1 /);
+  });
+
+  test.each(["refresh_token_not_found", "refresh_token_already_used", "session_expired", "user_banned"])(
+    "that the backend refuses with %s is signed out",
+    async (code) => {
+      backend.refresh = { status: 400, code };
+      const { auth, kept, setCookies } = await withCookie(await backend.session({ expiresIn: -10 }));
+      expect(auth.status).toBe("anonymous");
+      expect(kept).toBeNull();
+      expect(setCookies.join()).toContain("Max-Age=0");
+    },
+  );
+
+  test.each([
+    ["an outage", "down" as const],
+    ["a limit", { status: 429, code: "over_request_rate_limit" }],
+    ["contention", { status: 409, code: "conflict" }],
+    ["a key of ours that the gateway does not know", { status: 401, code: "invalid_api_key" }],
+  ])("outlives %s: nothing is concluded, and the cookie stays", async (_, refresh) => {
+    backend.refresh = refresh;
+    const session = await backend.session({ expiresIn: -10 });
+    const { auth, setCookies } = await withCookie(session);
+    expect(auth.status).toBe("unavailable");
+    expect(setCookies).toEqual([]);
+    backend.refresh = "ok";
+    expect((await withCookie(session)).auth.status).toBe("authenticated");
+  });
+
+  test("that cannot be refreshed is still good until its end", async () => {
+    backend.refresh = "down";
+    const { auth, setCookies } = await withCookie(await backend.session({ expiresIn: 60 }));
+    expect(auth.status).toBe("authenticated");
+    expect(setCookies).toEqual([]);
+  });
+});
+
+describe("without the backend's keys", () => {
+  test.each(["down", "hang", "empty"] as const)("(%s) the user is fetched instead", async (jwks) => {
+    backend.jwks = jwks;
+    const { auth } = await withCookie(await backend.session());
+    expect(auth).toMatchObject({ status: "authenticated", claims: { sub: backend.person.id } });
+    expect(backend.count("GET /auth/v1/user")).toBe(1);
+    expect(backend.headers.get("/auth/v1/user")).toMatchObject({ apikey: backend.env.SUPABASE_SECRET_KEY });
+  });
+
+  test("and without an answer about the user, nothing is concluded within a bounded time", async () => {
+    backend.jwks = "hang";
+    backend.user = "hang";
+    const started = Date.now();
+    const { auth, setCookies } = await withCookie(await backend.session());
+    expect(auth.status).toBe("unavailable");
+    expect(setCookies).toEqual([]);
+    expect(Date.now() - started).toBeLessThan(5_000);
+  });
+
+  test("a token that the backend refuses is refused", async () => {
+    backend.jwks = "down";
+    backend.user = "refused";
+    expect((await withBearer(await backend.accessToken())).auth.status).toBe("anonymous");
+  });
+
+  test("the keys are asked for again only after a while", async () => {
+    backend.jwks = "down";
+    await withCookie(await backend.session());
+    await withCookie(await backend.session());
+    expect(backend.count("GET /auth/v1/.well-known/jwks.json")).toBe(1);
+    backend.jwks = "ok";
+    clockOffsetMs = 5_001;
+    await withCookie(await backend.session());
+    expect(backend.count("GET /auth/v1/.well-known/jwks.json")).toBe(2);
+    expect(backend.count("GET /auth/v1/user")).toBe(2);
+  });
+});
+
+describe("a bearer", () => {
+  test("is known by its token", async () => {
+    expect((await withBearer(await backend.accessToken())).auth).toMatchObject({
+      status: "authenticated",
+      via: "bearer",
+    });
+  });
+
+  const bad: [string, TokenOptions][] = [
+    ["that has expired", { expiresIn: -1 }],
+    ["of another issuer", { issuer: "https://evil.example/auth/v1" }],
+    ["for another audience", { audience: "anon" }],
+    ["of an unknown key", { kid: "k2" }],
+    ["signed by another's key", { foreignKey: true }],
+    ["that takes our public key for a secret", { algorithm: "HS256" }],
+  ];
+  test.each(bad)("%s is refused, and its cookies are not looked at", async (_, options) => {
+    const jar = await jarWith(await backend.session());
+    const { auth } = await withBearer(await backend.accessToken(options), jar);
+    expect(auth.status).toBe("anonymous");
+    expect(jar.setCookieHeaders()).toEqual([]);
+    expect(backend.count("GET /auth/v1/user")).toBe(0);
+  });
+
+  test("without a signature is refused, also where the keys are not to be had", async () => {
+    const [, payload] = (await backend.accessToken()).split(".");
+    const header = Buffer.from(JSON.stringify({ alg: "none", kid: "k1" })).toString("base64url");
+    expect((await withBearer(`${header}.${payload}.`)).auth.status).toBe("anonymous");
+    backend.jwks = "down";
+    expect((await withBearer(`${header}.${payload}.`)).auth.status).toBe("anonymous");
+  });
+
+  test.each(["", "x", "a.b", "a b.c.d", "..", "null"])("%j is refused", async (token) => {
+    expect((await withBearer(token, await jarWith(await backend.session()))).auth.status).toBe("anonymous");
+  });
+});
+
+test("a cookie that is not whole is none, and is taken away", async () => {
+  const jar = createCookieJar("sb-127-auth-token.1=leftover");
+  expect((await withJar(jar)).auth.status).toBe("anonymous");
+  expect(jar.setCookieHeaders().join()).toContain("sb-127-auth-token.1=; Max-Age=0");
+});
+
+test("a session whose key is gone lives on by its refresh token", async () => {
+  const { auth, kept } = await withCookie(await backend.session({ kid: "retired" }));
+  expect(auth.status).toBe("authenticated");
+  expect(kept?.refresh_token).toMatch(/^refresh-1 /);
+});

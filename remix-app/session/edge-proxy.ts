@@ -1,0 +1,190 @@
+import { type Claims, type ClaimsVerifier, expiryOf } from "#shared/claims.ts";
+import { type Device, successorOf } from "./device-cookie.ts";
+import type { DeviceView } from "./device-view.ts";
+import { tagOf } from "./seal.ts";
+import { type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
+import { bearerToken } from "../http/bearer.ts";
+import { maxVerdicts, refreshMarginSeconds } from "./limits.ts";
+import type { SessionRefresher } from "./refresh.ts";
+import type { StoredSession } from "./session-cookie.ts";
+import type { DeviceSessionState, SessionState } from "./session-state.ts";
+
+/**
+ * Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay.
+ */
+export type RequestAuth =
+  | { status: "anonymous" }
+  | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
+  | { status: "unavailable" };
+
+interface Judgement {
+  auth: RequestAuth;
+  /** What the database says of the session, if it was asked. */
+  state?: SessionState;
+  /** The browser, if its cookie is one of ours and the database knows it. */
+  device: { device: Device; view: DeviceView } | null;
+}
+
+/** The edge proxy's verdict on a request. */
+export interface Verdict extends Judgement {
+  /** The session that the browser holds from now on. */
+  session: StoredSession | null;
+  /** The device that the browser's cookie has to be set to; null if the cookie stays. */
+  deviceCookie: Device | null;
+}
+
+export interface EdgeProxyOptions {
+  verifyClaims: ClaimsVerifier;
+  refreshSession: SessionRefresher;
+  vault: Vault;
+  /** Asks for a session's state and its browser's at once. */
+  fetchState: (accessToken: string, device: Device) => Promise<DeviceSessionState>;
+  now?: () => number;
+}
+
+export interface RequestCredentials {
+  authorization: string | null;
+  /** What the cookies bring. */
+  session: StoredSession | null;
+  device: Device | null;
+  /** Headers for calls to the identity backend on behalf of this visitor. */
+  identityHeaders: Record<string, string>;
+}
+
+export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
+
+const anonymous = { status: "anonymous" } as const;
+const unavailable = { status: "unavailable" } as const;
+
+/**
+ * Makes the edge proxy: judges a request's session once, refreshes it in time, and says what the browser holds from then
+ * on. A request with an Authorization header never falls back to its cookies.
+ *
+ * A cookie's session counts where the browser's device says so, and no other does: one that is late, older than what
+ * the vault has, or planted is put right from the vault, or dropped.
+ */
+export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
+  const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
+
+  async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<Judgement> {
+    const accessToken = bearerToken(authorization);
+    if (accessToken === null) return { auth: anonymous, device: null };
+    const result = await verifyClaims(accessToken, { identityHeaders });
+    if (result.status === "valid") {
+      return { auth: { status: "authenticated", claims: result.claims, via: "bearer", accessToken }, device: null };
+    }
+    return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
+  }
+
+  async function fromCookie({ session: brought, device, identityHeaders }: RequestCredentials): Promise<Verdict> {
+    let held = brought;
+    /** Tokens that were refused before their end: the backend decides whether their session lives on. */
+    const refused = new Set<string>();
+    let renewed = false;
+
+    function nobody(view: DeviceView | null): Judgement {
+      held = null;
+      return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
+    }
+
+    /** @returns null where the vault has to say more */
+    async function judge(session: StoredSession, owner: Device): Promise<Judgement | null> {
+      const { access_token: accessToken } = session;
+      const result = await verifyClaims(accessToken, { identityHeaders });
+      if (result.status === "unavailable") return { auth: unavailable, device: null };
+      if (result.status === "refused") {
+        refused.add(accessToken);
+        return null;
+      }
+      const { claims } = result;
+      const { state, device: view } = await fetchState(accessToken, owner);
+      const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
+      if (state.status === "refused") refused.add(accessToken);
+      if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
+      if (!view?.active) return nobody(view);
+      const { active } = view;
+      const agrees =
+        active.userId === claims.sub &&
+        active.sessionId === claims.session_id &&
+        active.tag === tagOf(session, vault.keys);
+      if (!agrees || state.status === "refused") return null;
+      if (state.status === "over") return nobody(view);
+      return { auth, device: { device: owner, view }, state };
+    }
+
+    /** The active account's session as the vault has it, fresh enough to use. @returns a verdict where there is none */
+    async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
+      const opened = await vault.open(owner);
+      if (!opened?.active || !opened.vault) return nobody(opened);
+      const entry = opened.vault;
+      const session = await vault.unseal(owner, entry);
+      if (!session) {
+        return (await vault.lose(owner, { entry, listed: false })) ? nobody(opened) : "again";
+      }
+      const secondsLeft = (expiryOf(session.access_token) ?? 0) - now() / 1000;
+      if (secondsLeft > refreshMarginSeconds && !refused.has(session.access_token)) {
+        await reseal(owner, { entry, session });
+        return session;
+      }
+      const result = await refreshSession(session.refresh_token, { identityHeaders });
+      if (result.status === "refused") {
+        return (await vault.lose(owner, { entry, listed: true })) ? nobody(opened) : "again";
+      }
+      if (result.status === "refreshed") {
+        // Written before anybody has it: a rotation that is not in the vault is in no browser either.
+        renewed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
+        return renewed ? result.session : "again";
+      }
+      return secondsLeft > 0 && !refused.has(session.access_token)
+        ? session
+        : { auth: unavailable, device: { device: owner, view: opened } };
+    }
+
+    /** Brings an entry of an earlier key under the current one. */
+    async function reseal(owner: Device, { entry, session }: { entry: VaultEntry; session: StoredSession }) {
+      const { current } = vault.keys.vault;
+      if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
+    }
+
+    async function judgement(): Promise<Judgement> {
+      if (!device) return nobody(null);
+      const expiry = brought && expiryOf(brought.access_token);
+      const usable = brought && expiry !== null && expiry - now() / 1000 > refreshMarginSeconds ? brought : null;
+      let judged = usable && (await judge(usable, device));
+      for (let tries = 0; !judged && tries < maxVerdicts; tries += 1) {
+        const session = await fromVault(device);
+        if (session === "again") continue;
+        if ("auth" in session) return session;
+        const same = session.refresh_token === brought?.refresh_token && session.access_token === brought.access_token;
+        if (!same) held = session;
+        judged = await judge(session, device);
+      }
+      return judged ?? { auth: unavailable, device: null };
+    }
+
+    /** What the browser has yet to get; notes a newest secret that it has shown for the first time. */
+    function deviceCookieFor({ device: known }: Judgement): Device | null {
+      if (!known) return null;
+      const { view } = known;
+      if (view.secret === "previous") {
+        known.device = successorOf(known.device, vault.keys);
+        return known.device;
+      }
+      if (!view.arrived) void vault.noteArrival(known.device);
+      // The expiry slides, but seldom: a late response that sets an earlier secret would undo a sign-in's.
+      return renewed && view.old ? known.device : null;
+    }
+
+    const judged = await judgement().catch((error: unknown): Judgement => {
+      if (error instanceof VaultUnavailable) return { auth: unavailable, device: null };
+      throw error;
+    });
+    return { ...judged, session: held, deviceCookie: deviceCookieFor(judged) };
+  }
+
+  return async (credentials) => {
+    const { authorization, identityHeaders } = credentials;
+    if (authorization === null) return fromCookie(credentials);
+    return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null };
+  };
+}

@@ -1,0 +1,107 @@
+import { Form } from "@remix-run/react";
+import type { ReactNode } from "react";
+import type { LinkedEmailChange } from "./email-change.ts";
+import { Button, buttonClass } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+
+const Address = ({ children }: { children: string | null }) => (
+  <strong className="font-semibold text-ink">{children}</strong>
+);
+
+/** Asks one mailbox to confirm a change of address. */
+export function ConfirmEmailChange({
+  change,
+  fields,
+  message,
+}: {
+  change: LinkedEmailChange;
+  /** The link, as hidden inputs. */
+  fields: ReactNode;
+  message: string | null;
+}) {
+  const { email, newEmail, mailbox, agreed } = change;
+  return (
+    <EntryPage
+      title="Confirm your new email"
+      lead={
+        email === null ? (
+          <>
+            Your account is to be known as <Address>{newEmail}</Address>.
+          </>
+        ) : (
+          <>
+            The account <Address>{email}</Address> is to be known as <Address>{newEmail}</Address>.
+          </>
+        )
+      }
+    >
+      <ErrorSummary id="confirm-error" form={message ? [message] : undefined} fields={[]} />
+      {email === null ? null : (
+        <p>
+          {agreed
+            ? `${mailbox === "current" ? newEmail : email} has confirmed already: this is the last step.`
+            : `Both addresses have to confirm; this is for ${mailbox === "current" ? email : newEmail}.`}
+        </p>
+      )}
+      <Form method="post" action="/auth/confirm" data-once>
+        {fields}
+        <Button className="w-full">Confirm</Button>
+      </Form>
+      <p className="text-muted">If you did not ask for this, leave it: nothing changes without you.</p>
+    </EntryPage>
+  );
+}
+
+/** Says what is still missing, or that the change is complete. */
+export function EmailChangeConfirmed({
+  change,
+  complete,
+  mailboxUrl,
+}: {
+  change: LinkedEmailChange;
+  complete: boolean;
+  mailboxUrl: string | null;
+}) {
+  const { email, newEmail, mailbox } = change;
+  if (complete) {
+    return (
+      <EntryPage
+        title="Your email is changed"
+        lead={
+          <>
+            From now on you sign in as <Address>{newEmail}</Address>.
+          </>
+        }
+      >
+        <a href="/settings/profile#email" className={`${buttonClass("primary")} w-full`}>
+          Continue
+        </a>
+      </EntryPage>
+    );
+  }
+  const [confirmed, missing] = mailbox === "current" ? [email, newEmail] : [newEmail, email];
+  return (
+    <EntryPage
+      title="One mailbox to go"
+      lead={
+        <>
+          <Address>{confirmed}</Address> has confirmed. Now open the mail that we sent to <Address>{missing}</Address>{" "}
+          and confirm there too.
+        </>
+      }
+    >
+      {mailboxUrl ? (
+        <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+          Open the local mailbox
+        </a>
+      ) : null}
+      <p>
+        No mail there?{" "}
+        <a className="link" href="/settings/profile#email">
+          Have both sent again
+        </a>
+      </p>
+    </EntryPage>
+  );
+}

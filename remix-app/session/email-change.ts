@@ -1,0 +1,200 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { waitInWords } from "../abuse/wait-in-words.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { emailSchema } from "./credentials.ts";
+import { takeMintLease } from "./mint-lease.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+import type { User } from "./user.ts";
+
+/** How long a link waits for others of its account, in milliseconds, and between two tries. */
+const patienceMs = 5_000;
+const retryMs = 100;
+const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
+const busy = "This link cannot be opened right now. Nothing was changed. Try again in a moment.";
+
+export const changeEmailSchema = z.object({ email: emailSchema });
+
+const pending = z.object({
+  /** Null where the account has none yet: then the new mailbox alone has to confirm. */
+  email: z.string().nullable(),
+  newEmail: z.string(),
+  sentAt: z.string(),
+  /** The mailbox that has confirmed already. */
+  agreed: z.enum(["current", "new"]).nullable(),
+});
+const ofLink = pending.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
+
+/** A change of address that waits for one or both of its mailboxes. */
+export type PendingEmailChange = z.infer<typeof pending>;
+
+/** As {@link PendingEmailChange}, found by the link from one of its mails. */
+export type LinkedEmailChange = z.infer<typeof ofLink>;
+
+export type EmailChangeAnswer =
+  | { status: "sent" }
+  | { status: "refused"; httpStatus: AuthFailure["status"]; formErrors?: string[]; fieldErrors?: { email: string[] } };
+
+/**
+ * The change that an account waits for, or null.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function pendingEmailChange(context: AppLoadContext, userId: string): Promise<PendingEmailChange | null> {
+  return pending.nullable().parse(await ask(context, "pending_email_change", { subject_id: userId }));
+}
+
+/**
+ * The change that a link from a mail would confirm; null where the link is used, replaced or none of ours.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function emailChangeOfLink(context: AppLoadContext, tokenHash: string): Promise<LinkedEmailChange | null> {
+  return ofLink.nullable().parse(await ask(context, "email_change_of_link", { token_hash: tokenHash }));
+}
+
+/** Has the identity backend mail both mailboxes, each of which has to confirm. */
+export async function requestEmailChange(
+  context: AppLoadContext,
+  { user, email }: { user: User; email: string },
+): Promise<EmailChangeAnswer> {
+  if (email.toLowerCase() === user.email.toLowerCase()) {
+    return { status: "refused", httpStatus: 400, fieldErrors: { email: ["This is your email already"] } };
+  }
+  const attempt = await guardAttempt(context, { action: "credential", mail: "email_change_mail", userId: user.id });
+  if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, formErrors: [attempt.message] };
+  if (attempt.mailWaitSeconds !== null) {
+    await attempt.settle("succeeded");
+    context.retryAfter(attempt.mailWaitSeconds);
+    return { status: "refused", httpStatus: 429, formErrors: [tooSoon(attempt.mailWaitSeconds)] };
+  }
+  const { stored } = context.session;
+  if (!stored) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
+  // The client of mails sends no PKCE challenge: no verifier stays in the browser.
+  const { auth } = context.session.mailClient();
+  const opened = await auth.setSession(stored);
+  const { error } = opened.error
+    ? opened
+    : await auth.updateUser({ email }, { emailRedirectTo: `${context.origin}/settings/profile` });
+  const failure = error && generalFailure(error);
+  await attempt.settle(failure ? "void" : "succeeded");
+  if (!error) {
+    await recordEvent(context, { userId: user.id, kind: "email_change_requested", details: { to: email } });
+    return { status: "sent" };
+  }
+  if (error.code === "over_email_send_rate_limit") {
+    return { status: "refused", httpStatus: 429, formErrors: ["A mail went out a moment ago. Try again later."] };
+  }
+  if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message] };
+  if (error.code === "insufficient_aal") {
+    const message = "This needs a code of your authenticator app. Sign out, sign in with one, and come back.";
+    return { status: "refused", httpStatus: 403, formErrors: [message] };
+  }
+  return {
+    status: "refused",
+    httpStatus: 400,
+    fieldErrors: { email: ["This address cannot be used. Choose another one"] },
+  };
+}
+
+function tooSoon(seconds: number): string {
+  return `We mailed links a moment ago. You can ask for others in ${waitInWords(seconds)}.`;
+}
+
+/**
+ * Has both mails sent again; the links in the ones before no longer work, and both mailboxes have to confirm anew.
+ * @returns null where no change is pending
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function resendEmailChange(
+  context: AppLoadContext,
+  { user }: { user: User },
+): Promise<EmailChangeAnswer | null> {
+  // The backend's own call for it would ask for a bot challenge; asking for the same change again does the same.
+  const change = await pendingEmailChange(context, user.id);
+  return change && requestEmailChange(context, { user, email: change.newEmail });
+}
+
+/**
+ * Takes a pending change back: neither link works any more.
+ * @returns false where there was none
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function cancelEmailChange(context: AppLoadContext, { user }: { user: User }): Promise<boolean> {
+  return z.boolean().parse(await ask(context, "cancel_email_change", { subject_id: user.id }));
+}
+
+export type ConfirmedEmailChange =
+  /** One mailbox has confirmed, the other has yet to. */
+  | { status: "half"; change: LinkedEmailChange }
+  | { status: "changed"; change: LinkedEmailChange }
+  | { status: "void" }
+  | { status: "refused"; httpStatus: AuthFailure["status"]; message: string };
+
+/**
+ * Confirms one mailbox's part of a change. It signs nobody in: whoever opens the mail stays who they are in this
+ * browser. Once both have confirmed, the owner is told at the old and at the new address.
+ */
+export async function confirmEmailChange(
+  context: AppLoadContext,
+  { tokenHash }: { tokenHash: string },
+): Promise<ConfirmedEmailChange> {
+  const attempt = await guardAttempt(context, { action: "code" });
+  if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, message: attempt.message };
+  const { auth } = context.session.mailClient();
+  const redeemed = await redeemAlone(context, tokenHash, () =>
+    auth.verifyOtp({ token_hash: tokenHash, type: "email_change" }),
+  );
+  if (!redeemed) {
+    await attempt.settle("void");
+    return { status: "refused", httpStatus: 503, message: busy };
+  }
+  const { change, answer } = redeemed;
+  const { data, error } = answer;
+  await attempt.settle(outcomeOf(error));
+  if (error) {
+    const failure = generalFailure(error);
+    return failure ? { status: "refused", httpStatus: failure.status, message: failure.message } : { status: "void" };
+  }
+  // Somebody took it back in between; or it was confirmed by a link that only the backend knows.
+  if (!change) return { status: "void" };
+  if (!data.session) return { status: "half", change };
+  await auth.signOut({ scope: "local" });
+  const { userId, email, newEmail } = change;
+  await recordEvent(context, {
+    userId,
+    kind: "email_changed",
+    details: email === null ? { to: newEmail } : { from: email, to: newEmail },
+    alsoTell: email ?? undefined,
+  });
+  return { status: "changed", change };
+}
+
+/**
+ * Redeems a link while nobody else redeems one of its account: of two at once the backend would take both for the first
+ * mailbox, and void both. An account without an email has but one link.
+ * @returns the change that it confirms, if any, and the backend's answer; null where its turn did not come in time
+ */
+async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
+  for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {
+    const change = await emailChangeOfLink(context, tokenHash);
+    if (!change || change.email === null) return { change, answer: await redeem() };
+    const lease = await takeMintLease(context, change.userId);
+    if (typeof lease === "string") continue;
+    try {
+      // It may have been used before the lease was ours.
+      return { change: await emailChangeOfLink(context, tokenHash), answer: await redeem() };
+    } finally {
+      await lease.release();
+    }
+  }
+  return null;
+}
+
+async function ask({ env, requestId }: AppLoadContext, name: string, values: Record<string, string>): Promise<unknown> {
+  const { data, error } = await createServiceClient(env).schema("private").rpc(name, values);
+  if (!error) return data;
+  console.error(`error request=${requestId} the change of address could not be reached: ${error.code}`);
+  throw problem("UNAVAILABLE", { requestId });
+}

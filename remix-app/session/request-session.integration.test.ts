@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { claimsOfIssued } from "#shared/claims.ts";
+import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
+import { readDeviceCookie } from "./device-cookie.ts";
+import { tagOf } from "./seal.ts";
+import { type Env, parseEnv } from "../config/env.server.ts";
+import { createCookieJar } from "../http/cookies.ts";
+import { openRequestSession, type SessionServices } from "./request-session.ts";
+import { openSessionServices } from "./session-services.ts";
+
+let backend: IdentityBackend;
+let env: Env;
+let services: SessionServices;
+
+beforeEach(async () => {
+  backend = await startIdentityBackend();
+  env = parseEnv(backend.env);
+  services = await openSessionServices(env);
+});
+afterEach(() => backend.close());
+
+describe("a second factor that was proved is in the vault", () => {
+  /** Another tab renews the session while the code is looked at. */
+  async function renewElsewhere(cookie: string): Promise<void> {
+    const { vault } = services;
+    const device = readDeviceCookie(createCookieJar(cookie), { origin: env.BASE_URL, cookie: vault.keys.cookie });
+    const opened = device && (await vault.open(device));
+    if (!device || !opened?.vault) throw new Error("nobody is active");
+    const session = await backend.session({ sessionId: opened.vault.sessionId });
+    expect(await vault.keep({ device, entry: opened.vault, session })).toEqual({ kept: true });
+  }
+
+  test.each([
+    ["where nothing is in the way", async () => {}],
+    [
+      "where it does not answer once",
+      async () => {
+        backend.vaultMisses = 1;
+      },
+    ],
+    ["where another tab has renewed the session", renewElsewhere],
+    [
+      "where both happen",
+      async (cookie: string) => {
+        await renewElsewhere(cookie);
+        backend.vaultMisses = 1;
+      },
+    ],
+  ])("%s", async (_, meanwhile) => {
+    const signedIn = await backend.session();
+    const cookie = await backend.cookieOf(signedIn);
+    const jar = createCookieJar(cookie);
+    const session = await openRequestSession({
+      env,
+      services,
+      jar,
+      origin: env.BASE_URL,
+      authorization: null,
+      clientAddress: "203.0.113.7",
+    });
+    const { session_id: sessionId } = claimsOfIssued(signedIn.access_token);
+    const proved = await backend.session({ sessionId, codeSecondsAgo: 0 });
+    session.store(proved);
+    await meanwhile(cookie);
+    await session.settle();
+    const { vault } = services;
+    const device = readDeviceCookie(jar, { origin: env.BASE_URL, cookie: vault.keys.cookie });
+    expect(device && (await vault.open(device))?.vault?.tag).toBe(tagOf(proved, vault.keys));
+  });
+});

@@ -1,0 +1,186 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { SupabaseClient } from "@supabase/supabase-js";
+import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { type Device, readDeviceCookie, writeDeviceCookie } from "./device-cookie.ts";
+import type { Account, DeviceView } from "./device-view.ts";
+import { tagOf } from "./seal.ts";
+import { type Vault, VaultUnavailable } from "./vault.ts";
+import type { Env } from "../config/env.server.ts";
+import type { CookieJar } from "../http/cookies.ts";
+import { problem } from "../http/problem.ts";
+import { clearApprovalCookie } from "./approval-cookie.ts";
+import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
+import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
+import type { SessionRefresher } from "./refresh.ts";
+import {
+  clearSessionCookie,
+  hasSessionCookie,
+  readSessionCookie,
+  type SessionCookieScope,
+  type StoredSession,
+  sessionCookieScope,
+  storedSession,
+  writeSessionCookie,
+} from "./session-cookie.ts";
+import { fetchSessionState, type SessionState } from "./session-state.ts";
+
+/** Everything that one request knows of its session. Read once; routes get it through the load context. */
+export interface RequestSession {
+  readonly auth: RequestAuth;
+  /** The browser, where it is known; what it holds as of this request's beginning. */
+  readonly device: { device: Device; view: DeviceView } | null;
+  /** The accounts of this browser, the active one first. For show, and for whoever holds the browser. */
+  readonly accounts: readonly Account[];
+  /** What the database says of the session now; asked at most once a request, never kept longer. */
+  state(): Promise<SessionState>;
+  /** What the database says of the session that this request's answer leaves in the browser; asked anew. */
+  issuedState(): Promise<SessionState>;
+  /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
+  clear(): void;
+  /** The session that the browser holds from now on; null also where it was too large for a cookie. */
+  readonly stored: StoredSession | null;
+  /** The browser's device by its cookie alone, whether the database knows it or not. */
+  readonly deviceCookie: Device | null;
+  /** Puts a session of the identity backend into the browser. */
+  store(session: StoredSession): void;
+  /** Puts the browser's own cookie into it: the secret that holds from now on. */
+  storeDevice(device: Device): void;
+  /** Renews a session at the identity backend, once however many ask. */
+  refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
+  readonly vault: Vault;
+  /**
+   * Ends what the request did with its session: one that the identity backend rotated on the way, as by a second
+   * factor, is kept in the vault before the browser gets it.
+   */
+  settle(): Promise<void>;
+  /** For the identity backend, with the request's session. */
+  authClient(): SupabaseClient;
+  /** For the identity backend, without a session: for what asks for a mail. */
+  mailClient(): SupabaseClient;
+}
+
+/** What a process judges every request's session with. */
+export interface SessionServices {
+  proxy: EdgeProxy;
+  refreshSession: SessionRefresher;
+  vault: Vault;
+}
+
+export interface OpenRequestSessionOptions {
+  env: Env;
+  services: SessionServices;
+  jar: CookieJar;
+  /** Our origin as the browser names it, from the configured list. */
+  origin: string;
+  authorization: string | null;
+  clientAddress: string;
+}
+
+/** Reads the session of one request: the edge proxy's verdict, and the means to act on it. */
+export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
+  const { env, services, jar, origin, authorization, clientAddress } = options;
+  const { proxy, refreshSession, vault } = services;
+  const scope: SessionCookieScope = sessionCookieScope({
+    supabaseUrl: env.SUPABASE_URL,
+    parentDomain: env.PARENT_DOMAIN,
+    origin,
+  });
+  const headers = identityHeaders(env, clientAddress);
+  const byCookie = authorization === null;
+  const brought = byCookie ? await readSessionCookie(jar, scope) : null;
+  let deviceCookie = byCookie ? readDeviceCookie(jar, { origin, cookie: vault.keys.cookie }) : null;
+  const verdict = await proxy({ authorization, session: brought, device: deviceCookie, identityHeaders: headers });
+  const { auth, device } = verdict;
+  const judged = verdict.session;
+  let stored = judged;
+  if (stored && stored !== brought) setSession(stored);
+  if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
+  // Also parts of a cookie that are no session.
+  if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
+  const ask = (accessToken: string) =>
+    fetchSessionState(accessToken, {
+      supabaseUrl: env.SUPABASE_URL,
+      publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
+    });
+  let asked: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
+
+  function setSession(session: StoredSession | null): void {
+    if (session) stored = writeSessionCookie(jar, scope, storedSession.parse(session));
+    else {
+      stored = null;
+      clearSessionCookie(jar, scope);
+    }
+  }
+
+  function storeDevice(known: Device): void {
+    deviceCookie = known;
+    writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device: known });
+  }
+
+  async function settle(): Promise<void> {
+    const kept = stored;
+    if (!judged || !kept || auth.status !== "authenticated" || !device) return;
+    if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
+    // A new sign-in has its own way into the vault; what went neither way counts for nothing on the next request.
+    if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
+    const { sub: userId, session_id: sessionId } = auth.claims;
+    const keepInPlaceOf = (tag: string) => {
+      const entry = { userId, sessionId, sealed: null, keyId: null, tag };
+      const keep = () => vault.keep({ device: device.device, entry, session: kept });
+      return keep().catch((error: unknown) => {
+        if (error instanceof VaultUnavailable) return keep();
+        throw error;
+      });
+    };
+    try {
+      const answer = await keepInPlaceOf(tagOf(judged, vault.keys));
+      // Another tab has renewed the same session meanwhile, which knows less than this request has proved.
+      const current = answer.kept ? null : answer.current;
+      if (current?.sessionId === sessionId && current.tag !== null) await keepInPlaceOf(current.tag);
+    } catch (error) {
+      if (!(error instanceof VaultUnavailable)) throw error;
+      console.error(`warning a rotated session was not kept: ${error.message}`);
+    }
+  }
+
+  return {
+    auth,
+    device,
+    accounts: device?.view.accounts ?? [],
+    state: () => {
+      asked ??=
+        auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
+      return asked;
+    },
+    get stored() {
+      return stored;
+    },
+    get deviceCookie() {
+      return deviceCookie;
+    },
+    issuedState: async () => (stored ? ask(stored.access_token) : { status: "over" }),
+    clear: () => {
+      setSession(null);
+      clearApprovalCookie({ env, jar, origin });
+    },
+    store: setSession,
+    storeDevice,
+    refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),
+    vault,
+    settle,
+    mailClient: () => createMailClient({ env, clientAddress }),
+    authClient: () => createAuthClient({ env, clientAddress, session: { get: () => stored, set: setSession } }),
+  };
+}
+
+/**
+ * After a sign-in: returns its session and its token's claims.
+ * @throws Response 403 FORBIDDEN where the session was too large for a cookie
+ */
+export function requireKeptSession({ session, requestId }: AppLoadContext): { session: StoredSession; claims: Claims } {
+  const { stored } = session;
+  if (stored) return { session: stored, claims: claimsOfIssued(stored.access_token) };
+  const detail =
+    "This account carries more profile data than a browser can send with each request. Ask for its removal.";
+  throw problem("FORBIDDEN", { requestId, detail });
+}

@@ -1,0 +1,62 @@
+import type { ReactNode } from "react";
+import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
+import { AccountForm } from "../ui/account-form.tsx";
+import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
+import { Button } from "../ui/button.tsx";
+import { PasswordField } from "../ui/field.tsx";
+import { ProviderButtons, type ProviderButtonsProps } from "../ui/provider-buttons.tsx";
+import { WaysIn } from "../ui/ways-in.tsx";
+
+export interface SignInAgainProps {
+  password: boolean;
+  offered: Pick<ProviderButtonsProps, "providers" | "lastUsed">;
+  passkeyButton: ReactNode;
+  formId: string;
+  email: string;
+  field: { id: string; name: string; errorId: string; errors?: string[] | undefined };
+  challenge: BotChallengeSettings | null;
+  /** Where to go then. */
+  returnUrl: string;
+}
+
+/** A sign-in by who is signed in: by the ways that their account has, and by mail where it has no other. */
+export function SignInAgain(props: SignInAgainProps) {
+  const { password, offered, passkeyButton, formId, email, field, challenge, returnUrl } = props;
+  return (
+    <>
+      {password || passkeyButton ? (
+        <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
+          {password ? (
+            <AccountForm id={formId} noValidate data-once className="space-y-5">
+              {/* Password managers look the password up under this name. */}
+              <input type="text" autoComplete="username" value={email} readOnly hidden />
+              <PasswordField
+                id={field.id}
+                name={field.name}
+                label="Password"
+                autoComplete="current-password"
+                required
+                errorId={field.errorId}
+                errors={field.errors}
+              />
+              <BotChallenge challenge={challenge} />
+              <Button className="w-full">Confirm</Button>
+            </AccountForm>
+          ) : (
+            <BotChallenge challenge={challenge} />
+          )}
+          {passkeyButton}
+        </WaysIn>
+      ) : (
+        <ProviderButtons {...offered} returnUrl={returnUrl} intent="prove" />
+      )}
+      <p className="text-muted">
+        Nothing of this at hand?{" "}
+        <a className="link" href="/forgot-password">
+          Sign in by a mail
+        </a>{" "}
+        that lets you choose a new password.
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,109 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { providerLabel } from "../config/oauth-providers.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+import type { User } from "./user.ts";
+
+const identity = z.object({
+  id: z.uuid(),
+  provider: z.string(),
+  email: z.string().nullable(),
+  createdAt: utcText,
+  lastSignInAt: utcText.nullable(),
+});
+
+/** The accounts at providers that an account is linked to. */
+export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
+export type IdentityList = z.output<typeof identityList>;
+
+const signInMethods = z.object({
+  password: z.boolean(),
+  passkeys: z.number().int(),
+  identities: z.array(identity),
+});
+
+/** An account at a provider that the user's account is linked to, or its own email (provider `email`). */
+export interface LinkedIdentity extends z.infer<typeof identity> {
+  /** Whether another way to sign in would be left without it. */
+  unlinkable: boolean;
+}
+
+/** How an account can be signed in to. */
+export type SignInMethods = z.infer<typeof signInMethods>;
+
+const ownProviders = ["email", "phone"];
+
+/**
+ * The ways into an account: a password, passkeys, and identities, whether or not their provider is on.
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function readSignInMethods(context: AppLoadContext, userId: string): Promise<SignInMethods> {
+  const { data, error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc("list_sign_in_methods", { subject_id: userId });
+  const methods = signInMethods.safeParse(data);
+  if (error || !methods.success) throw unavailable(context, error?.code ?? "answer");
+  return methods.data;
+}
+
+/**
+ * The identities of an account, and which may go.
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function listIdentities(context: AppLoadContext, user: User): Promise<LinkedIdentity[]> {
+  return withUnlinkable(context, await readSignInMethods(context, user.id));
+}
+
+/** Which of an account's identities may go: what must remain is a password, a passkey, or a provider that is on. */
+export function withUnlinkable(
+  { env }: Pick<AppLoadContext, "env">,
+  { password, passkeys, identities }: SignInMethods,
+): LinkedIdentity[] {
+  const isUsable = (provider: string) => (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
+  const usable = Number(password) + passkeys + identities.filter(({ provider }) => isUsable(provider)).length;
+  return identities.map((found) => ({
+    ...found,
+    unlinkable: !ownProviders.includes(found.provider) && usable > (isUsable(found.provider) ? 1 : 0),
+  }));
+}
+
+const unlinked = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.literal("unlinked"), provider: z.string(), email: z.string().nullable() }),
+  z.object({ outcome: z.enum(["last_method", "not_unlinkable", "not_found"]) }),
+]);
+
+/**
+ * Takes an identity off the user's account, and tells its owner.
+ * @throws Response 404 NOT_FOUND; 409 CONFLICT where no way to sign in would be left; 503 UNAVAILABLE
+ */
+export async function unlinkIdentity(context: AppLoadContext, { user, id }: { user: User; id: string }): Promise<void> {
+  const { env, requestId } = context;
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("unlink_identity", { subject_id: user.id, target_id: id, usable_providers: env.OAUTH_PROVIDERS });
+  const answer = unlinked.safeParse(data);
+  if (error || !answer.success) throw unavailable(context, error?.code ?? "answer");
+  if (answer.data.outcome === "unlinked") {
+    const { provider, email } = answer.data;
+    const details = { provider: providerLabel(provider), ...(email ? { email } : {}) };
+    await recordEvent(context, { userId: user.id, kind: "identity_unlinked", details });
+    return;
+  }
+  if (answer.data.outcome === "not_found") {
+    throw problem("NOT_FOUND", { requestId, detail: "Your account has no such linked account." });
+  }
+  throw problem("CONFLICT", { requestId, detail: refusals[answer.data.outcome] });
+}
+
+const refusals = {
+  last_method: "This is the only way to sign in to your account. Add a password, a passkey or another account first.",
+  not_unlinkable: "This is your account's own email. Change it in the settings.",
+} as const;
+
+function unavailable({ requestId }: AppLoadContext, code: string): Response {
+  console.error(`error request=${requestId} the ways to sign in could not be asked for: ${code}`);
+  return problem("UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+}

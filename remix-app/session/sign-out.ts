@@ -1,0 +1,95 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { recordEvent } from "../activity/record-event.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { clearCookie } from "../http/cookies.ts";
+import { revokeSession } from "./revoke-session.ts";
+import type { SignedOutAnswer } from "./account-calls.ts";
+import { withoutDevice } from "./answers.ts";
+import { switchAccount } from "./switch-account.ts";
+import { VaultUnavailable } from "./vault.ts";
+
+/** What a sign-out of one account leaves. */
+export type SignedOut =
+  | ({ status: "signed_out" } & SignedOutAnswer)
+  | { status: "no_account" | "no_device" | "unavailable" };
+
+const oneAnswer = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("unknown") }),
+  z.object({ status: z.literal("no_account") }),
+  z.object({
+    status: z.literal("signed_out"),
+    sessionId: z.uuid(),
+    wasActive: z.boolean(),
+    next: z.array(z.uuid()),
+  }),
+]);
+
+const allAnswer = z.array(z.object({ userId: z.uuid(), sessionId: z.uuid() })).nullable();
+
+/** The page that shows what is left. */
+const chooser = "/accounts";
+
+/**
+ * Signs this browser out of one account: its session ends and its entry goes, in one transaction. Where it was the
+ * active one, the account used last takes over, if there is one that can.
+ */
+export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignedOut> {
+  const { session } = context;
+  const { device, auth, vault } = session;
+  if (!device) return { status: withoutDevice(context) };
+  const { id, secret } = device.device;
+  const answer = await vault
+    .call("sign_out_account", { args: { device_id: id, secret, target_id: accountId }, schema: oneAnswer })
+    .catch(unavailable(context));
+  if (answer === null) return { status: "unavailable" };
+  if (answer.status === "unknown") return { status: "no_device" };
+  if (answer.status === "no_account") return { status: "no_account" };
+  await recordEvent(context, { userId: accountId, kind: "sign_out", sessionId: answer.sessionId });
+  const active = auth.status === "authenticated" ? auth.claims.sub : null;
+  if (active !== accountId && !answer.wasActive) {
+    return { status: "signed_out", activeAccountId: active, redirectTo: chooser };
+  }
+  session.clear();
+  for (const next of answer.next) {
+    const outcome = await switchAccount(context, { accountId: next, leaving: null });
+    if (outcome.status === "switched") {
+      return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
+    }
+    // Nobody is active then; the accounts that are left can be chosen from.
+    if (outcome.status !== "ended") break;
+  }
+  const redirectTo = device.view.accounts.length > 1 ? chooser : "/login";
+  return { status: "signed_out", activeAccountId: null, redirectTo };
+}
+
+/**
+ * Signs this browser out of all its accounts: every session of theirs ends, and the device with them. Its cookies go,
+ * whatever becomes of the rest.
+ * @returns false where a session may live on, because nobody answered
+ */
+export async function signOutAll(context: AppLoadContext): Promise<boolean> {
+  const { vault, deviceCookie: device } = context.session;
+  const args = device && { device_id: device.id, secret: device.secret };
+  const ended = args
+    ? await vault.call("sign_out_device", { args, schema: allAnswer }).catch(unavailable(context))
+    : null;
+  // Where the vault could not be reached, the session at hand can be ended at the backend itself.
+  const revoked = ended !== null || (await revokeSession(context));
+  context.session.clear();
+  for (const cookie of Object.values(cookies)) {
+    if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);
+  }
+  for (const { userId, sessionId } of ended ?? []) {
+    await recordEvent(context, { userId, kind: "sign_out", sessionId });
+  }
+  return revoked;
+}
+
+function unavailable({ requestId }: AppLoadContext) {
+  return (error: unknown): null => {
+    if (!(error instanceof VaultUnavailable)) throw error;
+    console.error(`warning request=${requestId} a sign-out was not finished: ${error.message}`);
+    return null;
+  };
+}

@@ -1,0 +1,197 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { expiryOf } from "#shared/claims.ts";
+import { refreshMarginSeconds } from "./limits.ts";
+import type { StoredSession } from "./session-cookie.ts";
+import { withoutDevice } from "./answers.ts";
+import { type Device, secretHash, successorOf } from "./device-cookie.ts";
+import { leasePollMs, leaseWaitMs, maxAdoptions } from "./account-limits.ts";
+import { tagOf } from "./seal.ts";
+import { type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
+
+/**
+ * How a switch ended. `ended`: the stored session is definitively over, and its entry is gone. `unavailable`: nothing was
+ * concluded, and the entry stays.
+ */
+export type SwitchOutcome =
+  | { status: "switched"; lastRoute: string | null }
+  | { status: "ended"; email: string | null }
+  | { status: "no_account" }
+  | { status: "no_device" }
+  | { status: "unavailable" };
+
+export interface SwitchOptions {
+  accountId: string;
+  /** Where the account that is left was; null where that is no place to come back to. */
+  leaving: string | null;
+}
+
+const begunAnswer = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("unknown") }),
+  z.object({ status: z.literal("no_account") }),
+  z.object({ status: z.literal("busy") }),
+  z.object({ status: z.literal("active"), lastRoute: z.string().nullable() }),
+  z.object({
+    status: z.literal("begun"),
+    usable: z.boolean(),
+    lastRoute: z.string().nullable(),
+    target: vaultEntry,
+  }),
+]);
+
+const activatedAnswer = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("activated"), rotated: z.boolean() }),
+  z.object({ status: z.literal("changed"), current: vaultEntry.nullable() }),
+  z.object({ status: z.literal("lost") }),
+]);
+
+interface Target {
+  device: Device;
+  lease: string;
+  begun: Extract<z.infer<typeof begunAnswer>, { status: "begun" }>;
+}
+
+/**
+ * Switches this browser to another of its accounts: the device's lease, then the live session that is left, then the
+ * target's refresh, and then its rotated session and who is active in one transaction (docs/accounts.md, A switch).
+ * Each step is whole by itself, so that a crash between two loses no account, and what another tab rotated meanwhile is
+ * taken up.
+ */
+export async function switchAccount(
+  context: AppLoadContext,
+  { accountId, leaving }: SwitchOptions,
+): Promise<SwitchOutcome> {
+  const { device } = context.session;
+  if (!device) return { status: withoutDevice(context) };
+  const lease = crypto.randomUUID();
+  try {
+    const begun = await begin(context, { device: device.device, accountId, lease });
+    if (begun === "unavailable") return { status: "unavailable" };
+    if (begun.status === "unknown") return { status: "no_device" };
+    if (begun.status === "no_account") return { status: "no_account" };
+    if (begun.status === "active") return { status: "switched", lastRoute: begun.lastRoute };
+    let outcome: SwitchOutcome | undefined;
+    try {
+      await writeOutgoing(context, leaving);
+      outcome = await activate(context, { device: device.device, lease, begun });
+      return outcome;
+    } finally {
+      // What activates an account gives the lease back in the same transaction.
+      if (outcome?.status !== "switched") await giveBack(context, { device: device.device, lease });
+    }
+  } catch (error) {
+    if (!(error instanceof VaultUnavailable)) throw error;
+    console.error(`warning request=${context.requestId} a switch was not finished: ${error.message}`);
+    return { status: "unavailable" };
+  }
+}
+
+/** Takes the device's lease, as soon as another switch gives it back. */
+async function begin(
+  { session: { vault } }: AppLoadContext,
+  { device, accountId, lease }: { device: Device; accountId: string; lease: string },
+) {
+  const args = { device_id: device.id, secret: device.secret, target_id: accountId, lease };
+  const until = Date.now() + leaseWaitMs;
+  for (;;) {
+    const begun = await vault.call("begin_account_switch", { args, schema: begunAnswer });
+    if (begun.status !== "busy") return begun;
+    if (Date.now() > until) return "unavailable" as const;
+    await sleep(leasePollMs * (1 + Math.random()));
+  }
+}
+
+/** Gives the lease back, where the switch has not. It runs out by itself: whatever became of the switch stands. */
+async function giveBack(
+  { session: { vault }, requestId }: AppLoadContext,
+  { device, lease }: { device: Device; lease: string },
+): Promise<void> {
+  try {
+    await vault.call("end_account_switch", { args: { device_id: device.id, lease }, schema: z.unknown() });
+  } catch (error) {
+    if (!(error instanceof VaultUnavailable)) throw error;
+    console.error(`warning request=${requestId} a switch's lease was not given back: ${error.message}`);
+  }
+}
+
+/**
+ * Writes the live session that is left into its entry. Where the vault has a newer one already, from another tab, that
+ * one stays.
+ */
+async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
+  const { auth, device, vault, stored: live } = session;
+  if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
+  const { sub: userId, session_id: sessionId } = auth.claims;
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
+  await vault.keep({ device: device.device, entry, session: live, lastRoute: leaving });
+}
+
+async function activate(context: AppLoadContext, { device, lease, begun }: Target): Promise<SwitchOutcome> {
+  let { target: entry, lastRoute, usable } = begun;
+  for (let tries = 0; tries < maxAdoptions; tries += 1) {
+    const session = await sessionOf(context, { device, entry, usable, rotated: tries > 0 });
+    if (session === "unavailable") return { status: "unavailable" };
+    if (session === "over") {
+      if (await context.session.vault.lose(device, { entry, listed: false })) return ended(context, entry);
+      // Another rotation came first: what it left is looked at.
+      const again = await begin(context, { device, accountId: entry.userId, lease });
+      if (again === "unavailable" || again.status !== "begun") return { status: "unavailable" };
+      ({ target: entry, lastRoute, usable } = again);
+      continue;
+    }
+    const answer = await finish(context, { device, lease, entry, session });
+    if (answer.status === "activated") return { status: "switched", lastRoute };
+    if (answer.status === "lost" || !answer.current) return { status: "unavailable" };
+    entry = answer.current;
+  }
+  return { status: "unavailable" };
+}
+
+/** The target's session, renewed at the identity backend; one that another tab has renewed just now is taken as it is. */
+async function sessionOf(
+  { session: { vault, refresh } }: AppLoadContext,
+  { device, entry, usable, rotated }: { device: Device; entry: VaultEntry; usable: boolean; rotated: boolean },
+): Promise<StoredSession | "over" | "unavailable"> {
+  const stored = usable ? await vault.unseal(device, entry) : null;
+  if (!stored) return "over";
+  if (rotated && (expiryOf(stored.access_token) ?? 0) - Date.now() / 1000 > refreshMarginSeconds) return stored;
+  const result = await refresh(stored.refresh_token);
+  if (result.status === "refused") return "over";
+  return result.status === "unavailable" ? "unavailable" : result.session;
+}
+
+/** Keeps the target's session and makes it the active one; then the browser gets it, with the device's next secret. */
+async function finish(
+  { session: { vault, store, storeDevice } }: AppLoadContext,
+  given: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
+) {
+  const { device, lease, entry, session } = given;
+  const { userId, sessionId, tag: expectedTag } = entry;
+  const next = successorOf(device, vault.keys);
+  const answer = await vault.call("activate_account", {
+    args: {
+      switch: {
+        deviceId: device.id,
+        leaseId: lease,
+        secret: device.secret,
+        nextHash: secretHash(next),
+        userId,
+        sessionId,
+        expectedTag,
+        ...(await vault.seal(device, { userId, session })),
+      },
+    },
+    schema: activatedAnswer,
+  });
+  if (answer.status === "activated") {
+    store(session);
+    if (answer.rotated) storeDevice(next);
+  }
+  return answer;
+}
+
+function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutcome {
+  const email = session.accounts.find(({ id }) => id === userId)?.email ?? null;
+  return { status: "ended", email };
+}

@@ -1,0 +1,36 @@
+import { useLocation } from "@remix-run/react";
+import { searchWith } from "./range.ts";
+import { Link } from "../ui/link.tsx";
+
+/** Links to the same page with one search parameter changed: what is chosen is in the address. */
+export function Choices({
+  label,
+  name,
+  options,
+  chosen,
+}: {
+  label: string;
+  name: string;
+  options: readonly { value: string; label: string }[];
+  chosen: string;
+}) {
+  const { search } = useLocation();
+  return (
+    <nav aria-label={label} className="flex flex-wrap items-center gap-2">
+      <span aria-hidden="true" className="text-muted">
+        {label}
+      </span>
+      {options.map(({ value, label: text }) => (
+        <Link
+          key={value}
+          to={searchWith(search, { [name]: value })}
+          aria-current={value === chosen ? "true" : undefined}
+          className="choice"
+          preventScrollReset
+        >
+          {text}
+        </Link>
+      ))}
+    </nav>
+  );
+}

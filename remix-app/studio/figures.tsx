@@ -1,0 +1,51 @@
+import type { ReactNode } from "react";
+import type { Change } from "./usage/overview-metric.ts";
+
+export interface Figure {
+  label: string;
+  value: ReactNode;
+  /** Against the previous range; left out where it is compared with nothing. */
+  change?: Change | null;
+  /** A few words beneath, such as what is part of it. */
+  note?: ReactNode;
+}
+
+const looks = { up: "change change-up", down: "change change-down", same: "change change-same" } as const;
+const words = { up: "more than", down: "less than", same: "change from" } as const;
+
+/** A row of at most four figures, each with its change against the previous range. */
+export function Figures({ figures }: { figures: readonly Figure[] }) {
+  return (
+    <dl className="grid grid-cols-1 gap-px overflow-hidden rounded-card border border-line bg-line min-[26rem]:grid-cols-2 lg:auto-cols-fr lg:grid-flow-col lg:grid-cols-none">
+      {figures.map(({ label, value, change, note }) => (
+        <div
+          key={label}
+          className="min-w-0 bg-surface p-4 min-[26rem]:last:odd:col-span-2 sm:p-5 lg:last:odd:col-span-1"
+        >
+          <dt className="text-muted">{label}</dt>
+          <dd className="mt-1 break-words font-semibold text-title tabular-nums">{value}</dd>
+          {change || note ? (
+            <dd className="mt-1 flex flex-wrap gap-x-2 text-muted text-small tabular-nums">
+              {change ? <ChangeText change={change} /> : null}
+              {note ? <span>{note}</span> : null}
+            </dd>
+          ) : null}
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/**
+ * A change with its arrow, in words for assistive technology. The arrow is `change` in styles.css: a table has dozens, and
+ * one drawn here would be two elements more for each.
+ */
+export function ChangeText({ change: { direction, text } }: { change: Change }) {
+  const compared = text === "new" ? ": nothing in" : ` ${words[direction]}`;
+  return (
+    <span className={looks[direction]} title="Against the previous range">
+      {text}
+      <span className="sr-only">{`${compared} the previous range`}</span>
+    </span>
+  );
+}

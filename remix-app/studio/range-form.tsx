@@ -1,0 +1,84 @@
+import { Form, useLocation } from "@remix-run/react";
+import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "./range.ts";
+import { Button } from "../ui/button.tsx";
+import { Field } from "../ui/field.tsx";
+import { Link } from "../ui/link.tsx";
+
+const presets: { preset: RangePreset; label: string }[] = [
+  { preset: "7d", label: "7 days" },
+  { preset: "30d", label: "30 days" },
+  { preset: "90d", label: "90 days" },
+  { preset: "month", label: "This month" },
+  { preset: "last-month", label: "Last month" },
+  { preset: "365d", label: "365 days" },
+];
+
+/**
+ * Chooses the time that a page is about. What was chosen is in the address; what else is there stays.
+ * @param props.optional the page shows all time without one, and then has none
+ */
+export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {
+  const { search } = useLocation();
+  const days = range && rangeDays(range);
+  // What was typed stays, where it is wrong.
+  const typed = range?.fault ? new URLSearchParams(search) : null;
+  const custom = range?.preset === "custom";
+  const left = ["range", "from", "to", ...pageParameters];
+  const kept = [...new URLSearchParams(search)].filter(([name]) => !left.includes(name));
+  return (
+    <div className="flex flex-wrap items-start gap-2">
+      <nav aria-label="Range" className="contents">
+        {optional ? (
+          <Link
+            to={searchWith(search, { range: allTime, from: "", to: "" })}
+            aria-current={range === null ? "true" : undefined}
+            className="choice"
+            preventScrollReset
+          >
+            All time
+          </Link>
+        ) : null}
+        {presets.map(({ preset, label }) => (
+          <Link
+            key={preset}
+            to={searchWith(search, { range: preset, from: "", to: "" })}
+            aria-current={range?.preset === preset ? "true" : undefined}
+            className="choice"
+            preventScrollReset
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      <details className="open:w-full" open={custom || range?.fault != null}>
+        <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
+          {custom ? `${days?.first} to ${days?.last}` : "Other days"}
+        </summary>
+        <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
+          {kept.map(([name, value]) => (
+            <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
+          ))}
+          <Field
+            id="range-from"
+            name="from"
+            type="date"
+            label="First day (UTC)"
+            defaultValue={typed?.get("from") ?? days?.first}
+            errorId="range-error"
+            errors={range?.fault ? [range.fault] : undefined}
+          />
+          <Field
+            id="range-to"
+            name="to"
+            type="date"
+            label="Last day (UTC)"
+            defaultValue={typed?.get("to") ?? days?.last}
+            errorId="range-to-error"
+            errors={undefined}
+          />
+          <Button variant="secondary">Show</Button>
+        </Form>
+      </details>
+    </div>
+  );
+}

@@ -4,8 +4,8 @@ import { type ClientAddressOptions, clientAddress } from "./http/client-address.
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { requestOrigin } from "./http/origin.ts";
 import { requestIdOf } from "./http/request-id.ts";
-import type { RequestSession } from "./session/request-session.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
+import type { RequestSession } from "./session/request-session.ts";
 
 /** What the server knows of a request before it opens the session. */
 interface RequestFacts {

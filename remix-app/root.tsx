@@ -10,13 +10,12 @@ import {
   useLocation,
   useMatches,
   useRouteError,
-  useRouteLoaderData,
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { type ReactNode, useEffect, useState } from "react";
+import { detour } from "./http/detour.ts";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
-import { detour } from "./session/detour.ts";
 import { Address } from "./ui/address.tsx";
 import { Button, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
@@ -27,6 +26,7 @@ import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
 import { SessionNotice } from "./ui/session-notice.tsx";
+import { type Site, useSite } from "./ui/site.ts";
 import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
 import { failSent } from "./ui/unanswered-form.ts";
@@ -49,14 +49,12 @@ export const headers: HeadersFunction = ({ errorHeaders }) => {
   return kept;
 };
 
-export function loader({ context }: LoaderFunctionArgs) {
+export function loader({ context }: LoaderFunctionArgs): Site {
   const { auth } = context.session;
   return {
     theme: readTheme(context),
     requestId: context.requestId,
-    /** Who the session is of, for the browser's other tabs; for show alone. */
     account: auth.status === "authenticated" ? auth.claims.sub : "",
-    /** For the account menu. */
     accounts: context.session.accounts.map(({ id, email, displayName, active, requiresReauth }) => ({
       id,
       email: email ?? "",
@@ -68,14 +66,14 @@ export function loader({ context }: LoaderFunctionArgs) {
 }
 
 export function Layout({ children }: { children: ReactNode }) {
-  const root = useRouteLoaderData<typeof loader>("root");
+  const site = useSite();
   const nonce = useNonce();
   const hydrates = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
   // As the document came: one that is alive stays so, also where its script brings a page that would not be by itself.
   const [hydrated] = useState(hydrates);
-  const theme = root?.theme ?? "system";
+  const theme = site?.theme ?? "system";
   return (
-    <html lang="en" data-theme={theme} data-account={root?.account ?? ""}>
+    <html lang="en" data-theme={theme} data-account={site?.account ?? ""}>
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -131,9 +129,9 @@ const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STE
 /** Every failure as a page: what happened, what to do, and the request id to quote. */
 export function ErrorBoundary() {
   const error = useRouteError();
-  const root = useRouteLoaderData<typeof loader>("root");
+  const site = useSite();
   const { title, detail, known } = wordsFor(error);
-  const requestId = known?.requestId ?? root?.requestId;
+  const requestId = known?.requestId ?? site?.requestId;
   const failed = !isRouteErrorResponse(error) || error.status >= 500;
   useEffect(() => {
     if (failed) failSent();

@@ -1,16 +1,16 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type Env, parseEnv } from "./config/env.server.ts";
+import { parseSatelliteEnv } from "./config/satellite-env.server.ts";
 import type { CookieJar } from "./http/cookies.ts";
 import type { Side } from "./http/route-table.ts";
-import { openRequestSession, type RequestSession } from "./session/request-session.ts";
-import { openSessionServices } from "./session/session-services.ts";
-import { resendMails } from "./schedule/resend-mails.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
-import { parseSatelliteEnv } from "./config/satellite-env.server.ts";
 import { satelliteRuntime } from "./satellite-runtime.ts";
+import { resendMails } from "./schedule/resend-mails.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { upkeep } from "./schedule/upkeep.ts";
 import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
+import { openRequestSession, type RequestSession } from "./session/request-session.ts";
+import { openSessionServices } from "./session/session-services.ts";
 
 /** The credentials that a request sends. */
 export interface RequestCredentials {

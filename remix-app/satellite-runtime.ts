@@ -1,8 +1,8 @@
 import type { Env } from "./config/env.server.ts";
-import type { RequestSession } from "./session/request-session.ts";
-import type { Runtime } from "./runtime.ts";
 import type { SatelliteEnv } from "./config/satellite-env.server.ts";
+import type { Runtime } from "./runtime.ts";
 import { createCentralClient } from "./satellites/own/central-client.ts";
+import type { RequestSession } from "./session/request-session.ts";
 
 function notHere(): never {
   throw new Error("a satellite has no settings of the platform's, and no session of the identity backend");

@@ -3,8 +3,8 @@ import type { AuthError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { type ProblemCode, problem } from "../http/problem.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
-import { hasBotChallenge } from "./bot-challenge.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
+import { hasBotChallenge } from "./bot-challenge.ts";
 import { isSuspiciousUserAgent } from "./user-agent.ts";
 import { waitInWords } from "./wait-in-words.ts";
 

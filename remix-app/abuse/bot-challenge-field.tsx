@@ -1,7 +1,7 @@
-import type { BotChallengeSettings } from "./bot-challenge.ts";
-import botChallengeScript from "./bot-challenge.js?raw";
 import { Button } from "../ui/button.tsx";
 import { InlineScript } from "../ui/inline-script.tsx";
+import botChallengeScript from "./bot-challenge.js?raw";
+import type { BotChallengeSettings } from "./bot-challenge.ts";
 
 /**
  * The bot challenge's widget, in the form that it protects: one to a page, whose loader called `showBotChallenge`.

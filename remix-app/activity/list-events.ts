@@ -1,8 +1,8 @@
+import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import type { Reader } from "../session/user.ts";
 
 const row = z.object({
   id: z.uuid(),
@@ -47,7 +47,7 @@ export type ActivityPage = z.output<typeof activityPage>;
  * @throws Response 400 INVALID_REQUEST where the cursor is none of ours, 503 UNAVAILABLE where the Data API did not answer
  */
 export async function listEvents(
-  { data }: Reader,
+  { data }: { data: SupabaseClient },
   { limit, cursor, requestId }: { limit: number; cursor?: string | null; requestId: string },
 ): Promise<ActivityPage> {
   let query = data

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { sendKeptMail, sendMail } from "../mail/send-mail.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { deviceName } from "./device-name.ts";
 import { type EventName, noticeOf } from "./event-kinds.ts";
 import { newSignInMail, noticeMail } from "./notice-mail.ts";

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { removeFactors } from "../mfa/remove-factors.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { type ConsoleChange, callConsole, confirms, notConfirmed, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 import { tellOwner } from "./tell-owner.ts";

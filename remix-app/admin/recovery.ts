@@ -2,11 +2,11 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { waitInWords } from "../abuse/wait-in-words.ts";
 import { problem } from "../http/problem.ts";
-import { emailSchema } from "../session/credentials.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { deliverMail } from "../mail/transport.ts";
 import { newCredential } from "../recovery/credential.ts";
 import { recoveryMail } from "../recovery/recovery-mail.ts";
+import { emailSchema } from "../session/credentials.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 

@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { type EventName, noticeOf } from "../activity/event-kinds.ts";
 import { officeNoticeMail } from "../activity/notice-mail.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { sendMail } from "../mail/send-mail.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const answer = z.object({ createdAt: z.coerce.date(), email: z.string().nullable() }).nullable();
 

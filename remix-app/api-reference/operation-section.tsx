@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
+import { CodeBlock } from "../ui/code-block.tsx";
 import type { OperationView } from "./describe.ts";
 import type { SchemaLine } from "./schema-lines.ts";
-import { CodeBlock } from "../ui/code-block.tsx";
 
 /** One call of an API: what it does, who may, what it takes and answers, and a command that makes it. */
 export function OperationSection({ operation }: { operation: OperationView }) {

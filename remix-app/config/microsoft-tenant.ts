@@ -1,5 +1,7 @@
 import { z } from "zod";
-import { discoveryTimeoutMs } from "../session/limits.ts";
+
+/** How long the lookup of a Microsoft tenant may take. */
+const discoveryTimeoutMs = 3_000;
 
 /** Addresses at Microsoft that take accounts of more than one organisation; the last is that of private accounts. */
 const sharedTenants = ["common", "organizations", "consumers", "9188040d-6c67-4c5b-b112-36a304b66dad"];

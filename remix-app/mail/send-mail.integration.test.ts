@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { afterStackServer, mailEnvDown as down, mailEnv as env, lockOutbox } from "../../scripts/test/mail-env.ts";
+import { resendMails } from "../schedule/resend-mails.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { callAtOnce } from "../testing/at-once.ts";
-import { resendMails } from "../schedule/resend-mails.ts";
 import { sendMail } from "./send-mail.ts";
 
 const outbox = () => createServiceClient(env).schema("private").from("outgoing_mails");

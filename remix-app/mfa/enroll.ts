@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import type { User } from "../session/user.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { type Authenticator, defaultName, listAuthenticators } from "./authenticators.ts";
 import { type QrCode, qrCodeOf } from "./qr-code.ts";
 

@@ -1,6 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { detour } from "../http/detour.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import { detour } from "../session/detour.ts";
 import { secondStepPath } from "../session/second-step.ts";
 import { getUser, isFresh, type User } from "../session/user.ts";
 

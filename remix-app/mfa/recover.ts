@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "../session/user.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { recoveryCodeHash } from "./recovery-codes.ts";
 import { removeFactors } from "./remove-factors.ts";
 

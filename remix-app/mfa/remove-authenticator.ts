@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { tellWithChange, toldOwner } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "../session/user.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { listAuthenticators } from "./authenticators.ts";
 
 const answered = z.union([

@@ -1,11 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
 import { startEvenTiming } from "../session/even-timing.ts";
 import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
-import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 
 /** The ways in which an account can be signed in to again, of those that are offered here. */
 export interface WaysAgain {

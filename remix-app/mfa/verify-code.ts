@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { AuthError } from "@supabase/supabase-js";
 import { guardAttempt } from "../abuse/attempts.ts";
-import { generalFailure } from "../supabase/auth-errors.ts";
 import { requireKeptSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
+import { generalFailure } from "../supabase/auth-errors.ts";
 import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 
 /** What became of a code. Where it was not taken: what the form says, with which status. */

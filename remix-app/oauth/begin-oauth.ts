@@ -1,11 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { requireAttempt } from "../abuse/attempts.ts";
+import { isTenantAddress } from "../config/microsoft-tenant.ts";
+import { findProvider, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { beginAttempt } from "./attempts.ts";
 import { askForProvider } from "./backend.ts";
-import { isTenantAddress } from "../config/microsoft-tenant.ts";
-import { findProvider, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
 import { createState, type OAuthState, oauthCallbackPath, writeStateCookie } from "./state.ts";
 
 export interface OAuthStart {

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
+import { tenantIssuer } from "../config/microsoft-tenant.ts";
+import { findProvider, providerLabel } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";
 import { getUser, type User } from "../session/user.ts";
 import { inspectAttempt, settleAttempt } from "./attempts.ts";
 import { exchangeCode } from "./backend.ts";
 import { failureOf, type OAuthFailure } from "./failures.ts";
 import { judgeVisit } from "./judge-oauth.ts";
-import { tenantIssuer } from "../config/microsoft-tenant.ts";
-import { findProvider, providerLabel } from "../config/oauth-providers.ts";
 import { clearStateCookie, type OAuthState, readState, type StateValues } from "./state.ts";
 
 /** How a visit to a provider ended. */

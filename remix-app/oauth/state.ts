@@ -2,10 +2,10 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypt
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
+import { oauthProviderNames } from "../config/oauth-providers.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey } from "../keys/derived-key.ts";
-import { oauthProviderNames } from "../config/oauth-providers.ts";
 
 /** Where the identity backend sends browsers back to. The cookie goes nowhere else. */
 export const oauthCallbackPath = cookies.oauthState.path;

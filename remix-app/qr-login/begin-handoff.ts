@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import type { User } from "../session/user.ts";
 import { type BegunChallenge, beginChallenge } from "../session/begin-challenge.ts";
+import type { User } from "../session/user.ts";
 
 /**
  * Asks the phones of an account for a fresh session of it, on behalf of a browser that is signed in.

@@ -2,10 +2,10 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
-import { mintSession } from "../session/mint-session.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
-import type { StoredSession } from "../session/session-cookie.ts";
 import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import { mintSession } from "../session/mint-session.ts";
+import type { StoredSession } from "../session/session-cookie.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
 const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);

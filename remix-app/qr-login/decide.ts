@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import {
   type ChallengeKey,
   claimsFor,
@@ -10,6 +9,7 @@ import {
   secretHashOf,
   unanswered,
 } from "../session/challenge.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
 

@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { fetchWithin, identityHeaders } from "../session/clients.ts";
+import { identityHeaders } from "../session/clients.ts";
 import { authCallTimeoutMs } from "../session/limits.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { storedSession } from "../session/session-cookie.ts";
+import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 import { liftBlocks, recordRecovery } from "./lift-blocks.ts";
 
 /** Whether an admin lets this email past its own blocks and limits at the sign-in page. Unknown is no. */

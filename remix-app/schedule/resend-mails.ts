@@ -1,8 +1,8 @@
 import type { Env } from "../config/env.server.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
-import type { ScheduledTask } from "./schedule.ts";
 import { forgetMail } from "../mail/send-mail.ts";
 import { deliverMail } from "../mail/transport.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+import type { ScheduledTask } from "./schedule.ts";
 
 const resendIntervalMs = 30_000;
 const mailsAtOnce = 20;

@@ -5,8 +5,8 @@ import { afterStackServer, mailEnvDown as down, mailEnv as env, lockOutbox } fro
 import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
-import { resendMails } from "./resend-mails.ts";
 import { callAtOnce } from "../testing/at-once.ts";
+import { resendMails } from "./resend-mails.ts";
 import { warnOfBudgets } from "./warn-of-budgets.ts";
 
 const { db, close } = openPool(2);

@@ -1,6 +1,6 @@
 import type { Env } from "../config/env.server.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { type BudgetAlert, budgetAlertMail } from "../studio/budgets/budget-alert-mail.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
 /** How late a warning may be; the mails then go out with those that are tried again. */

@@ -1,7 +1,7 @@
 import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import { sessionAnswer } from "./session-answer.ts";
 import { accountList, currentRouteRequest, signedOut, switched, switchRequest } from "./account-calls.ts";
+import { sessionAnswer } from "./session-answer.ts";
 
 const tag = "Session and accounts";
 const accountId = "7c9e6679-7425-40de-944b-e07fc1f90ae7";

@@ -1,7 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
-import { detour } from "./detour.ts";
+import { detour } from "../http/detour.ts";
 import { maxAccounts } from "./account-limits.ts";
 
 /** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */

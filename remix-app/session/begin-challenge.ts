@@ -4,8 +4,8 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import type { User } from "./user.ts";
 import { type ChallengeKind, secretHashOf, unanswered } from "./challenge.ts";
+import type { User } from "./user.ts";
 
 /** A challenge that was begun, as its browser gets to know it, once. */
 export interface BegunChallenge {

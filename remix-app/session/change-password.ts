@@ -4,8 +4,8 @@ import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
-import { newPasswordSchema } from "./credentials.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
+import { newPasswordSchema } from "./credentials.ts";
 
 export const changePasswordSchema = z.object({
   password: newPasswordSchema,

@@ -1,6 +1,7 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../config/env.server.ts";
-import { authCallTimeoutMs, dataTimeoutMs } from "./limits.ts";
+import { fetchWithin } from "../supabase/data-api.ts";
+import { authCallTimeoutMs } from "./limits.ts";
 import { type StoredSession, storedSession } from "./session-cookie.ts";
 
 /**
@@ -67,27 +68,4 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
     },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });
-}
-
-/**
- * For clients of the Data API: what is not answered is asked once. Of its own accord the client would try a read three
- * times more, for seconds, and as long as a Retry-After says.
- */
-export const askedOnce = { retry: false };
-
-/** The client for the Data API of one request, as the user whose token it is, under row-level security. */
-export function createDataClient(env: Env, accessToken: string): SupabaseClient {
-  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
-    accessToken: async () => accessToken,
-    db: askedOnce,
-    global: { fetch: fetchWithin(dataTimeoutMs) },
-  });
-}
-
-/** A fetch that gives up after a time of its own, beside the caller's signal. */
-export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
-  return (input, init) => {
-    const timeout = AbortSignal.timeout(timeoutMs);
-    return fetch(input, { ...init, signal: init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout });
-  };
 }

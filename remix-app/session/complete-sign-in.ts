@@ -1,6 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
-import { keepSignIn } from "./keep-sign-in.ts";
 import { recordEvent } from "../activity/record-event.ts";
+import { keepSignIn } from "./keep-sign-in.ts";
 import { rememberMethod } from "./last-used-method.ts";
 import { requireKeptSession } from "./request-session.ts";
 import { mfaFactsOf, secondStepPath } from "./second-step.ts";

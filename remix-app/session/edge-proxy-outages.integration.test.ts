@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createClaimsVerifier } from "#shared/claims.ts";
 import { type IdentityBackend, startIdentityBackend, type TokenOptions } from "../../scripts/test/identity-backend.ts";
-import { openVault } from "./vault.ts";
 import { type Env, parseEnv } from "../config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
@@ -9,6 +8,7 @@ import { createSessionRefresher } from "./refresh.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
 import type { StoredSession } from "./session-cookie.ts";
 import { fetchDeviceSessionState } from "./session-state.ts";
+import { openVault } from "./vault.ts";
 
 const refreshCall = "POST /auth/v1/token";
 

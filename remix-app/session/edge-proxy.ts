@@ -1,13 +1,13 @@
 import { type Claims, type ClaimsVerifier, expiryOf } from "#shared/claims.ts";
+import { bearerToken } from "../http/bearer.ts";
 import { type Device, successorOf } from "./device-cookie.ts";
 import type { DeviceView } from "./device-view.ts";
-import { tagOf } from "./seal.ts";
-import { type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
-import { bearerToken } from "../http/bearer.ts";
 import { maxVerdicts, refreshMarginSeconds } from "./limits.ts";
 import type { SessionRefresher } from "./refresh.ts";
+import { tagOf } from "./seal.ts";
 import type { StoredSession } from "./session-cookie.ts";
 import type { DeviceSessionState, SessionState } from "./session-state.ts";
+import { type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
 
 /**
  * Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay.

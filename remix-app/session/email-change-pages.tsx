@@ -1,9 +1,9 @@
 import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
-import type { LinkedEmailChange } from "./email-change.ts";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
+import type { LinkedEmailChange } from "./email-change.ts";
 
 const Address = ({ children }: { children: string | null }) => (
   <strong className="font-semibold text-ink">{children}</strong>

@@ -5,9 +5,9 @@ import { waitInWords } from "../abuse/wait-in-words.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { emailSchema } from "./credentials.ts";
 import { takeMintLease } from "./mint-lease.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
 /** How long a link waits for others of its account, in milliseconds, and between two tries. */

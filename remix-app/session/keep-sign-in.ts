@@ -2,8 +2,8 @@ import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
-import type { StoredSession } from "./session-cookie.ts";
 import { type Device, newDevice, secretHash, successorOf } from "./device-cookie.ts";
+import type { StoredSession } from "./session-cookie.ts";
 import { VaultUnavailable } from "./vault.ts";
 
 const signInAnswer = z.discriminatedUnion("status", [

@@ -8,13 +8,9 @@ export const maxVerdicts = 4;
 
 /** Bounds on what one request waits for; with those of #shared/claims.ts they stay below 10 s. */
 export const refreshTimeoutMs = 4_000;
-export const dataTimeoutMs = 3_000;
 /** What an account demands is known within two seconds, or the answer is 503. */
 export const policyTimeoutMs = 1_900;
 export const authCallTimeoutMs = 8_000;
 
 /** How long a sign-in counts as fresh for changes that matter. */
 export const freshSignInMs = 10 * 60 * 1000;
-
-/** How long the lookup of a Microsoft tenant may take. */
-export const discoveryTimeoutMs = 3_000;

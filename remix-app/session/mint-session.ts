@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { type Claims, claimsOfIssued } from "#shared/claims.ts";
-import { takeMintLease } from "./mint-lease.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
+import { takeMintLease } from "./mint-lease.ts";
 import { type StoredSession, storedSession } from "./session-cookie.ts";
 
 /**

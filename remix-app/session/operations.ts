@@ -2,8 +2,8 @@ import type { Operation } from "#shared/operation.ts";
 import { activityPage } from "../activity/list-events.ts";
 import { pageQuery } from "../http/page-query.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import { linkBegun, linkRequest } from "./link-calls.ts";
 import { sessionList } from "./account-sessions.ts";
+import { linkBegun, linkRequest } from "./link-calls.ts";
 import { identityList } from "./sign-in-methods.ts";
 
 const tag = "Account security";

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { claimsOfIssued } from "#shared/claims.ts";
 import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
-import { readDeviceCookie } from "./device-cookie.ts";
-import { tagOf } from "./seal.ts";
 import { type Env, parseEnv } from "../config/env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
+import { readDeviceCookie } from "./device-cookie.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
+import { tagOf } from "./seal.ts";
 import { openSessionServices } from "./session-services.ts";
 
 let backend: IdentityBackend;

@@ -1,17 +1,16 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { type Claims, claimsOfIssued } from "#shared/claims.ts";
-import { type Device, readDeviceCookie, writeDeviceCookie } from "./device-cookie.ts";
-import type { Account, DeviceView } from "./device-view.ts";
-import { tagOf } from "./seal.ts";
-import { type Vault, VaultUnavailable } from "./vault.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { clearApprovalCookie } from "./approval-cookie.ts";
 import { createAuthClient, createMailClient, identityHeaders } from "./clients.ts";
+import { type Device, readDeviceCookie, writeDeviceCookie } from "./device-cookie.ts";
+import type { Account, DeviceView } from "./device-view.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
+import { tagOf } from "./seal.ts";
 import {
   clearSessionCookie,
   hasSessionCookie,
@@ -23,6 +22,7 @@ import {
   writeSessionCookie,
 } from "./session-cookie.ts";
 import { fetchSessionState, type SessionState } from "./session-state.ts";
+import { type Vault, VaultUnavailable } from "./vault.ts";
 
 /** Everything that one request knows of its session. Read once; routes get it through the load context. */
 export interface RequestSession {

@@ -1,6 +1,6 @@
-import { type StoredSession, storedSession } from "./session-cookie.ts";
 import { hmac } from "../keys/signature.ts";
 import type { AccountKeys } from "./account-keys.ts";
+import { type StoredSession, storedSession } from "./session-cookie.ts";
 
 /** Whose session is sealed, and for which browser: it opens as that alone. */
 export interface SealedFor {

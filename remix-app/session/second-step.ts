@@ -1,4 +1,4 @@
-import { detour } from "./detour.ts";
+import { detour } from "../http/detour.ts";
 import type { SessionFacts } from "./session-state.ts";
 
 /** What an account demands beyond the sign-in, and whether a session has proved it. */

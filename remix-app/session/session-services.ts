@@ -1,10 +1,10 @@
 import { createClaimsVerifier } from "#shared/claims.ts";
-import { openVault } from "./vault.ts";
 import type { Env } from "../config/env.server.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
 import type { SessionServices } from "./request-session.ts";
 import { fetchDeviceSessionState } from "./session-state.ts";
+import { openVault } from "./vault.ts";
 
 /** What judges sessions in this process; its refresher lets requests at the same moment share one refresh. */
 export async function openSessionServices(env: Env): Promise<SessionServices> {

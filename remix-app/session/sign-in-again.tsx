@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
-import { AccountForm } from "../ui/account-form.tsx";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { PasswordField } from "../ui/field.tsx";
 import { ProviderButtons, type ProviderButtonsProps } from "../ui/provider-buttons.tsx";

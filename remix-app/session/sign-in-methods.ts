@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { recordEvent } from "../activity/record-event.ts";
-import { problem } from "../http/problem.ts";
 import { providerLabel } from "../config/oauth-providers.ts";
+import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 

@@ -3,9 +3,9 @@ import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
-import { revokeSession } from "./revoke-session.ts";
 import type { SignedOutAnswer } from "./account-calls.ts";
 import { withoutDevice } from "./answers.ts";
+import { revokeSession } from "./revoke-session.ts";
 import { switchAccount } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
-import { refreshMarginSeconds } from "./limits.ts";
-import type { StoredSession } from "./session-cookie.ts";
+import { leasePollMs, leaseWaitMs, maxAdoptions } from "./account-limits.ts";
 import { withoutDevice } from "./answers.ts";
 import { type Device, secretHash, successorOf } from "./device-cookie.ts";
-import { leasePollMs, leaseWaitMs, maxAdoptions } from "./account-limits.ts";
+import { refreshMarginSeconds } from "./limits.ts";
 import { tagOf } from "./seal.ts";
+import type { StoredSession } from "./session-cookie.ts";
 import { type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
 /**

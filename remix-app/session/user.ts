@@ -1,9 +1,9 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
+import { destinationOf, detour } from "../http/detour.ts";
 import { problem } from "../http/problem.ts";
+import { createDataClient } from "../supabase/data-api.ts";
 import { clearApprovalCookie, heldApproval } from "./approval-cookie.ts";
-import { createDataClient } from "./clients.ts";
-import { destinationOf, detour } from "./detour.ts";
 import { keepForm } from "./kept-form.ts";
 import { freshSignInMs } from "./limits.ts";
 import { provenAt } from "./proven-at.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import type { StoredSession } from "./session-cookie.ts";
 import { type AccountKeys, openAccountKeys } from "./account-keys.ts";
 import type { Device } from "./device-cookie.ts";
 import { deviceView } from "./device-view.ts";
 import { openSession, type Sealed, sealSession } from "./seal.ts";
+import type { StoredSession } from "./session-cookie.ts";
 
 export const vaultEntry = z.object({
   userId: z.uuid(),

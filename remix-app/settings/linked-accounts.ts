@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../session/sign-in-methods.ts";
+import { configuredProviders, providerLabel } from "../config/oauth-providers.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.ts";
-import { configuredProviders, providerLabel } from "../config/oauth-providers.ts";
+import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../session/sign-in-methods.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 /** A provider with the user's accounts there. */

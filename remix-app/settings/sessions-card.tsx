@@ -1,8 +1,8 @@
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
-import type { AccountSession } from "../session/account-sessions.ts";
-import { detour } from "../session/detour.ts";
+import { detour } from "../http/detour.ts";
 import { securityPath } from "../mfa/security-path.ts";
+import type { AccountSession } from "../session/account-sessions.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";

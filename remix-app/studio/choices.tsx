@@ -1,6 +1,6 @@
 import { useLocation } from "@remix-run/react";
-import { searchWith } from "./range.ts";
 import { Link } from "../ui/link.tsx";
+import { searchWith } from "./range.ts";
 
 /** Links to the same page with one search parameter changed: what is chosen is in the address. */
 export function Choices({

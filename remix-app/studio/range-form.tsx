@@ -1,8 +1,8 @@
 import { Form, useLocation } from "@remix-run/react";
-import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "./range.ts";
 import { Button } from "../ui/button.tsx";
 import { Field } from "../ui/field.tsx";
 import { Link } from "../ui/link.tsx";
+import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "./range.ts";
 
 const presets: { preset: RangePreset; label: string }[] = [
   { preset: "7d", label: "7 days" },

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
 import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { requireWorkspacePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();

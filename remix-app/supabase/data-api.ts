@@ -1,7 +1,14 @@
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { Env } from "../config/env.server.ts";
-import { askedOnce, fetchWithin } from "../session/clients.ts";
-import { dataTimeoutMs } from "../session/limits.ts";
+
+/** How long one question of the Data API may take. */
+const dataTimeoutMs = 3_000;
+
+/**
+ * For clients of the Data API: what is not answered is asked once. Of its own accord the client would try a read three
+ * times more, for seconds, and as long as a Retry-After says.
+ */
+const askedOnce = { retry: false };
 
 /**
  * The Data API as our server itself: the secret key, which passes row-level security by. For `.schema("private")` and
@@ -16,4 +23,21 @@ export function createServiceClient(
     db: askedOnce,
     global: { fetch: fetchWithin(timeoutMs) },
   });
+}
+
+/** The client for the Data API of one request, as the user whose token it is, under row-level security. */
+export function createDataClient(env: Env, accessToken: string): SupabaseClient {
+  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
+    accessToken: async () => accessToken,
+    db: askedOnce,
+    global: { fetch: fetchWithin(dataTimeoutMs) },
+  });
+}
+
+/** A fetch that gives up after a time of its own, beside the caller's signal. */
+export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
+  return (input, init) => {
+    const timeout = AbortSignal.timeout(timeoutMs);
+    return fetch(input, { ...init, signal: init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout });
+  };
 }

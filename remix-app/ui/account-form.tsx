@@ -1,7 +1,7 @@
-import { Form, type FormProps, useRouteLoaderData } from "@remix-run/react";
+import { Form, type FormProps } from "@remix-run/react";
 import { forwardRef } from "react";
 import { pageAccountField } from "../http/page-account.ts";
-import type { loader as rootLoader } from "../root.tsx";
+import { useSite } from "./site.ts";
 
 /**
  * A form of whoever is signed in, which says whose page it is on: sent once another tab has switched accounts, it is
@@ -21,6 +21,6 @@ export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">
 
 /** Whose page it is, in a form that a script sends in a way of its own where there is one. */
 export function PageAccount() {
-  const account = useRouteLoaderData<typeof rootLoader>("root")?.account;
+  const account = useSite()?.account;
   return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;
 }

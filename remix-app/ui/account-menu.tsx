@@ -1,6 +1,6 @@
 import { Form, useLocation } from "@remix-run/react";
 import { ChevronDown, Plus } from "lucide-react";
-import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "../session/account-choices.tsx";
+import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
 import { AccountForm } from "./account-form.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";

@@ -1,10 +1,10 @@
-import { useNavigation, useRouteLoaderData } from "@remix-run/react";
+import { useNavigation } from "@remix-run/react";
 import type { ReactNode } from "react";
-import type { loader as rootLoader } from "../root.tsx";
 import { AccountMenu } from "./account-menu.tsx";
 import { Link, SectionLink } from "./link.tsx";
 import { Mark } from "./mark.tsx";
 import { UntilNextPage } from "./next-page.tsx";
+import { useSite } from "./site.ts";
 
 export interface AppPageProps {
   user: { email: string; displayName: string | null };
@@ -22,7 +22,7 @@ const sections = [
 
 /** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
 export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
-  const root = useRouteLoaderData<typeof rootLoader>("root");
+  const site = useSite();
   return (
     <>
       <a
@@ -53,7 +53,7 @@ export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
               </SectionLink>
             ))}
           </nav>
-          <AccountMenu user={user} accounts={root?.accounts ?? []} theme={root?.theme ?? "system"} />
+          <AccountMenu user={user} accounts={site?.accounts ?? []} theme={site?.theme ?? "system"} />
         </div>
       </header>
       <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">

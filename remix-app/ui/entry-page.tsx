@@ -1,7 +1,6 @@
-import { useRouteLoaderData } from "@remix-run/react";
 import type { ReactNode } from "react";
-import type { loader as rootLoader } from "../root.tsx";
 import { Mark } from "./mark.tsx";
+import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
 export interface EntryPageProps {
@@ -14,7 +13,7 @@ export interface EntryPageProps {
 
 /** The frame of sign-in and its kin: one column, the mark, a heading that says what happens. */
 export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPageProps) {
-  const root = useRouteLoaderData<typeof rootLoader>("root");
+  const site = useSite();
   return (
     <div className="mx-auto flex min-h-dvh w-full max-w-108 flex-col px-4">
       <header className="pt-10 pb-8 sm:pt-20">
@@ -30,7 +29,7 @@ export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPa
         {children}
       </main>
       <footer className="flex items-center justify-between gap-4 py-8">
-        {themeSwitch ? <ThemeSwitch current={root?.theme ?? "system"} /> : null}
+        {themeSwitch ? <ThemeSwitch current={site?.theme ?? "system"} /> : null}
       </footer>
     </div>
   );

@@ -1,7 +1,6 @@
-import { useRouteLoaderData } from "@remix-run/react";
 import type { ReactNode } from "react";
-import type { loader as rootLoader } from "../root.tsx";
 import { Mark } from "./mark.tsx";
+import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
 export interface ReferenceArea {
@@ -21,7 +20,7 @@ export interface ReferencePageProps {
 
 /** The frame of the API reference, which anyone may read: areas and their tags at the left, above on small screens. */
 export function ReferencePage({ title, lead, areas, current, children }: ReferencePageProps) {
-  const root = useRouteLoaderData<typeof rootLoader>("root");
+  const site = useSite();
   return (
     <>
       <a
@@ -35,7 +34,7 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
           <a href="/" className="inline-flex items-center rounded-button">
             <Mark />
           </a>
-          <ThemeSwitch current={root?.theme ?? "system"} />
+          <ThemeSwitch current={site?.theme ?? "system"} />
         </div>
       </header>
       <div className="mx-auto grid w-full max-w-5xl grid-cols-1 items-start gap-6 px-4 py-8 sm:py-10 lg:grid-cols-[13rem_minmax(0,1fr)] lg:gap-10">

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { User } from "../session/user.ts";
 import { quoted } from "../mail/inert-text.ts";
 import type { Mail } from "../mail/mail-body.ts";
 import { deliverMail } from "../mail/transport.ts";
+import type { User } from "../session/user.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 
 interface Invitation {

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import type { Env } from "../../remix-app/config/env.server.ts";
-import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
 import { isTenantAddress } from "../../remix-app/config/microsoft-tenant.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
+import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
 import { findContentDifferences } from "../local-stack/contents/differences.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 

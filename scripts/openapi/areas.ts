@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { accountOperations } from "../../remix-app/session/account-operations.ts";
-import { identityOperations } from "../../remix-app/session/operations.ts";
-import { challengeOperations } from "../../remix-app/session/challenge-operations.ts";
 import { appOperations } from "../../remix-app/satellites/operations.ts";
+import { accountOperations } from "../../remix-app/session/account-operations.ts";
+import { challengeOperations } from "../../remix-app/session/challenge-operations.ts";
+import { identityOperations } from "../../remix-app/session/operations.ts";
 import { studioOperations } from "../../remix-app/studio/operations.ts";
 import { workspaceOperations } from "../../remix-app/workspaces/operations.ts";
 import { gatewayOperations } from "../../supabase/functions/_gateway/operations.ts";

@@ -4,11 +4,11 @@ import { createClient } from "@supabase/supabase-js";
 import { decodeJwt, importJWK, type JWTPayload, SignJWT } from "jose";
 import { z } from "zod";
 import { claimsOfIssued } from "#shared/claims.ts";
-import { newDevice, secretHash, writeDeviceCookie } from "../../remix-app/session/device-cookie.ts";
-import { openVault, type Vault } from "../../remix-app/session/vault.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { createCookieJar } from "../../remix-app/http/cookies.ts";
+import { newDevice, secretHash, writeDeviceCookie } from "../../remix-app/session/device-cookie.ts";
 import { type StoredSession, sessionCookieScope, writeSessionCookie } from "../../remix-app/session/session-cookie.ts";
+import { openVault, type Vault } from "../../remix-app/session/vault.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { readStack } from "./stack.ts";
 

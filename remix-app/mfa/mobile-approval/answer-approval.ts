@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import { claimsFor, isChallengeId, refusalOf, unanswered } from "../../session/challenge.ts";
 import type { ApprovalList } from "../../session/challenge-calls.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());

@@ -2,7 +2,6 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { writeApprovalCookie } from "../../session/approval-cookie.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import {
   type ChallengeKey,
   type ChallengeProgress,
@@ -11,6 +10,7 @@ import {
   secretHashOf,
   unanswered,
 } from "../../session/challenge.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readCredits } from "../../studio/usage/usage.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/credits`: balances, the ledger, and what was used. */

@@ -1,9 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { requireFreshUser } from "../../session/user.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { rotationSchema } from "../../studio/keys/key-schema.ts";
 import { rotateKey } from "../../studio/keys/keys.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 /** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */

@@ -3,9 +3,9 @@ import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/page-query.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { newKeySchema } from "../../studio/keys/key-schema.ts";
 import { createKey, listKeys } from "../../studio/keys/keys.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";

@@ -2,8 +2,8 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-r
 import { readJson } from "../../http/json-body.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { changeAiPolicy, policyChange, readAiPolicy } from "../../studio/policy/ai-policy.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };

@@ -4,9 +4,9 @@ import { enteredInvoice } from "#shared/provider-records.ts";
 import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/page-query.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: all that are kept; an app session may. */

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

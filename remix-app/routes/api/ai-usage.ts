@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to`; `groupBy` names other dimensions, with commas between. */

@@ -2,9 +2,9 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireUser } from "../../session/user.ts";
 import { mintRequest } from "../../satellites/app-calls.ts";
 import { mintCrossAppToken, revokeCrossAppTokens } from "../../satellites/handoff.ts";
+import { requireUser } from "../../session/user.ts";
 
 export const handle: RouteHandle = { methods: ["POST", "DELETE"] };
 

@@ -3,9 +3,9 @@ import { isForm, readForm } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { beginLink, requireProvider } from "../../oauth/begin-oauth.ts";
 import { type LinkBegun, linkRequest } from "../../session/link-calls.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 
 /** `POST /api/v1/users/me/identities/link/{provider}`: where the browser has to go to link an account. */

@@ -1,10 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { requireUser } from "../../session/user.ts";
+import { consumeChallenge } from "../../qr-login/consume.ts";
 import { requireChallenge } from "../../session/challenge.ts";
 import type { HandoffProgress } from "../../session/challenge-calls.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser } from "../../session/parties.ts";
-import { consumeChallenge } from "../../qr-login/consume.ts";
+import { requireUser } from "../../session/user.ts";
 
 /**
  * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The one that finds it approved and is

@@ -3,9 +3,9 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { operationsOf, tagsOf } from "../../api-reference/describe.ts";
 import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
+import { OperationSection } from "../../api-reference/operation-section.tsx";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { OperationSection } from "../../api-reference/operation-section.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };

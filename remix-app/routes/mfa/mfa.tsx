@@ -8,18 +8,18 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../session/detour.ts";
-import { revokeSession } from "../../session/revoke-session.ts";
-import { secondStepPath } from "../../session/second-step.ts";
-import { shownAs } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
+import { revokeSession } from "../../session/revoke-session.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";

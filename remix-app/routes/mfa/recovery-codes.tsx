@@ -8,9 +8,9 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireFreshUser, shownAs } from "../../session/user.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { securityPath } from "../../mfa/security-path.ts";
+import { requireFreshUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

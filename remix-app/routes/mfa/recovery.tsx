@@ -8,15 +8,15 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../session/detour.ts";
-import { secondStepPath } from "../../session/second-step.ts";
-import { shownAs } from "../../session/user.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recover } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

@@ -3,11 +3,11 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { factorIdSchema } from "../../mfa/code-schema.ts";
 import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";
 import { securityPath } from "../../mfa/security-path.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

@@ -2,11 +2,11 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { getUser } from "../../session/user.ts";
 import { keepAccount } from "../../mfa/keep-account.ts";
 import { finishSignInSchema } from "../../passkeys/payloads.ts";
 import { finishSignIn } from "../../passkeys/sign-in.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { getUser } from "../../session/user.ts";
 
 /**
  * `POST /step-up/passkey`: a fresh proof by a passkey of who is signed in, for `{ redirectTo }` and the cookie of a

@@ -8,14 +8,11 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
+import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
-import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { detour } from "../../session/detour.ts";
-import { secondStepPath } from "../../session/second-step.ts";
-import { isFresh } from "../../session/user.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
@@ -24,13 +21,16 @@ import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../../mfa/sig
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { secondStepPath } from "../../session/second-step.ts";
+import { SignInAgain } from "../../session/sign-in-again.tsx";
+import { isFresh } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
-import { SignInAgain } from "../../session/sign-in-again.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 

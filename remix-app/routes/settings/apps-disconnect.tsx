@@ -3,8 +3,8 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { disconnectApp, listConnectedApps, wasConnected } from "../../satellites/connected-apps.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { effectOfDisconnecting } from "../../settings/app-rights.ts";
 import { connectedAppsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";

@@ -1,8 +1,8 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireUser } from "../../session/user.ts";
 import { listConnectedApps } from "../../satellites/connected-apps.ts";
+import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
 import { buttonClass } from "../../ui/button.tsx";

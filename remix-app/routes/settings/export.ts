@@ -3,8 +3,8 @@ import { exportAccount } from "../../account-data/export-account.ts";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import { requireFreshUser, requireUser } from "../../session/user.ts";
+import { createServiceClient } from "../../supabase/data-api.ts";
 
 /** Where a step-up comes back to: the download itself takes the button. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

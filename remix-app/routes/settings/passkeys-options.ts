@@ -1,9 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { requirePageAccount } from "../../http/page-account.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { startRegistration } from "../../passkeys/manage.ts";
 import { startRegistrationSchema } from "../../passkeys/payloads.ts";
+import { requireFreshUser } from "../../session/user.ts";
 
 /** `POST /settings/security/passkeys/options`: a challenge for the script that adds a passkey. */
 export async function action({ request, context }: ActionFunctionArgs) {

@@ -4,11 +4,11 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { takeForm } from "../../session/kept-form.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { renamePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { renameSchema } from "../../passkeys/payloads.ts";
+import { takeForm } from "../../session/kept-form.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";

@@ -1,8 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { finishRegistration } from "../../passkeys/manage.ts";
 import { finishRegistrationSchema } from "../../passkeys/payloads.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
 /** `POST /settings/security/passkeys`: keeps the passkey that a browser made, for `{ redirectTo }`. */

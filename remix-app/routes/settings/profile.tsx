@@ -4,9 +4,9 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { profileSchema, saveProfile } from "../../profile/profile.ts";
 import { pendingEmailChange } from "../../session/email-change.ts";
 import { requireUser } from "../../session/user.ts";
-import { profileSchema, saveProfile } from "../../profile/profile.ts";
 import { EmailCard } from "../../settings/email-card.tsx";
 import { leaveNotice, takeNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";

@@ -1,11 +1,11 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { listIdentities, unlinkIdentity } from "../../session/sign-in-methods.ts";
 import { requireFreshUser } from "../../session/user.ts";
-import { providerLabel } from "../../config/oauth-providers.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";

@@ -6,14 +6,14 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { detour } from "../../session/detour.ts";
-import { requireUser, shownAs } from "../../session/user.ts";
 import { appDestination, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { findVerifyRoute } from "../../satellites/verify-route.ts";
-import { AccountChoices } from "../../session/account-choices.tsx";
+import { requireUser, shownAs } from "../../session/user.ts";
+import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

@@ -1,7 +1,7 @@
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { signOutAll } from "../../session/sign-out.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
+import { signOutAll } from "../../session/sign-out.ts";
 
 /**
  * Signs this browser out of all its accounts: ends their sessions, and takes every cookie of an account from it. The

@@ -6,12 +6,12 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { getUser } from "../../session/user.ts";
 import { endOAuth, type OAuthReturn } from "../../oauth/end-oauth.ts";
 import { failureText } from "../../oauth/failures.ts";
-import { providerLabel } from "../../config/oauth-providers.ts";
+import { getUser } from "../../session/user.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { Address } from "../../ui/address.tsx";

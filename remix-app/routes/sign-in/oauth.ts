@@ -2,8 +2,8 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { getUser, requireFreshUser } from "../../session/user.ts";
 import { beginLink, beginSignIn, requireProvider } from "../../oauth/begin-oauth.ts";
+import { getUser, requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 
 const startSchema = z.object({

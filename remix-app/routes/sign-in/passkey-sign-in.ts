@@ -1,9 +1,9 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { finishSignInSchema } from "../../passkeys/payloads.ts";
 import { finishSignIn } from "../../passkeys/sign-in.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
 
 /** `POST /login/passkey`: a browser's answer to a challenge, for `{ redirectTo }` and the session's cookie. */
 export async function action({ request, context }: ActionFunctionArgs) {

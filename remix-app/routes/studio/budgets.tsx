@@ -11,10 +11,10 @@ import {
   readBudgetAmount,
   readBudgets,
 } from "../../studio/budgets/budgets.ts";
-import { exactUsd } from "../../ui/format-amount.ts";
 import { searchWith } from "../../studio/range.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { exactUsd } from "../../ui/format-amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";

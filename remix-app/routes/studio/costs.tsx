@@ -6,14 +6,14 @@ import { DifferenceText } from "../../studio/costs/difference-text.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
+import { Figures } from "../../studio/figures.tsx";
 import { readRange, searchWith } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
 import type { MemberReader } from "../../studio/studio-reader.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Figures } from "../../studio/figures.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

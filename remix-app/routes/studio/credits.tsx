@@ -1,15 +1,15 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { Figures } from "../../studio/figures.tsx";
 import { readRange, searchWith } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { CreditTotals } from "../../studio/usage/credit-totals.tsx";
 import { Ledger } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Figures } from "../../studio/figures.tsx";
 import { Credits } from "../../ui/money.tsx";
-import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -1,7 +1,9 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { Choices } from "../../studio/choices.tsx";
 import { type Range, readRange } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { daysEachOf, type Overview, readOverview, shownRows } from "../../studio/usage/overview.ts";
 import {
   dimensionLabels,
@@ -16,8 +18,6 @@ import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summ
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { Choices } from "../../studio/choices.tsx";
-import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioContent, StudioFrame } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -4,13 +4,13 @@ import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { Figures } from "../../studio/figures.tsx";
 import { rangeDays, searchWith } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Figures } from "../../studio/figures.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -2,13 +2,13 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { searchWith } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
 import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
 import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { RangeForm } from "../../studio/range-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspacePermission } from "../../workspaces/permission.ts";
 

@@ -7,8 +7,8 @@ import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
-import type { WorkspacePermission } from "../../workspaces/permission.ts";
 import { amountText } from "../../ui/format-amount.ts";
+import type { WorkspacePermission } from "../../workspaces/permission.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 

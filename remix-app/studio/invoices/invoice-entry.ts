@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
-import { invoiceRecord } from "../costs/provider-import-schema.ts";
 import { amountText } from "../../ui/format-amount.ts";
+import { invoiceRecord } from "../costs/provider-import-schema.ts";
 import { type MemberReader, readStudio } from "../studio-reader.ts";
 import type { DraftedInvoice } from "./invoice-form.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { isReadable } from "../../http/readable.ts";
-import { budgetAmount } from "../budgets/budget-amount.ts";
 import { amountText } from "../../ui/format-amount.ts";
+import { budgetAmount } from "../budgets/budget-amount.ts";
 import { isNetworkAddress } from "./network-address.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);

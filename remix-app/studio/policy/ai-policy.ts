@@ -4,8 +4,8 @@ import { z } from "zod";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
-import { budgetAmount } from "../budgets/budget-amount.ts";
 import { amountText } from "../../ui/format-amount.ts";
+import { budgetAmount } from "../budgets/budget-amount.ts";
 import type { StudioMember } from "../studio-reader.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);

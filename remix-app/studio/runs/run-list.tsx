@@ -1,8 +1,8 @@
 import { DataTable } from "../../ui/data-table.tsx";
+import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
-import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 /** Runs as a table, and as cards of the columns that matter where the screen is small. */

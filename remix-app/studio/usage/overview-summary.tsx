@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
 import { BarList } from "../../ui/charts/bar-list.tsx";
 import { ColumnChart } from "../../ui/charts/column-chart.tsx";
-import { Figures } from "../figures.tsx";
-import { Credits, Usd } from "../../ui/money.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
+import { Credits, Usd } from "../../ui/money.tsx";
+import { Figures } from "../figures.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 

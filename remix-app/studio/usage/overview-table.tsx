@@ -1,8 +1,8 @@
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { ChangeText } from "../figures.tsx";
+import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
-import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
 import { changeOf, type OverviewDimension } from "./overview-metric.ts";

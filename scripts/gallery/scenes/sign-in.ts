@@ -131,7 +131,12 @@ export const signInStates = statesOf("Sign in", [
     signInWrongly,
   ],
   ["Add an account", "sign-in/login", "guest", "/add-account"],
-  ["Sign in again", "sign-in/login", "guest", (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`],
+  [
+    "Sign in again",
+    "sign-in/login",
+    "guest",
+    (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`,
+  ],
   ["Sign up", "sign-in/signup", "nobody", "/signup"],
   [
     "Sign up, refused",
@@ -223,7 +228,13 @@ export const signInStates = statesOf("Sign in", [
     async ({ world }) => (await world.recover(await world.createAccount("Nadia Lind", "nadia.lind"))).path,
   ],
   ["Recovery by link, dead", "sign-in/recovery", "nobody", `/auth/recovery?token=${"x".repeat(43)}`, 410],
-  ["Back from a provider, begun elsewhere", "sign-in/oauth-callback", "nobody", "/auth/callback?code=none&state=none", 403],
+  [
+    "Back from a provider, begun elsewhere",
+    "sign-in/oauth-callback",
+    "nobody",
+    "/auth/callback?code=none&state=none",
+    403,
+  ],
   ["Back from a provider, as another account", "sign-in/oauth-callback", "nobody", "/login", comeBackAsAnother],
   [
     "Accounts of this browser",

@@ -1,4 +1,4 @@
-import { redirectTarget } from "../http/redirect-target.ts";
+import { redirectTarget } from "./redirect-target.ts";
 
 /** A page of ours that people pass through before they go on to a destination, which its address keeps. */
 export function detour(page: string, destination: string): string {

@@ -1,8 +1,8 @@
 import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
-import { detour } from "./detour.ts";
-import { Address } from "../ui/address.tsx";
-import { initialOf } from "../ui/initial.ts";
+import { detour } from "../http/detour.ts";
+import { Address } from "./address.tsx";
+import { initialOf } from "./initial.ts";
 
 /** An account of this browser, as its lists show it. */
 export interface ListedAccount {

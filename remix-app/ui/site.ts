@@ -1,0 +1,18 @@
+import { useRouteLoaderData } from "@remix-run/react";
+import type { ListedAccount } from "./account-choices.tsx";
+import type { Theme } from "./theme.ts";
+
+/** What the root loader finds for every page. */
+export interface Site {
+  theme: Theme;
+  requestId: string;
+  /** Whose session this is, for the browser's other tabs; only shown. Empty if nobody is signed in. */
+  account: string;
+  /** For the account menu. */
+  accounts: (ListedAccount & { active: boolean })[];
+}
+
+/** Returns what the root loader found; undefined where it failed. */
+export function useSite(): Site | undefined {
+  return useRouteLoaderData("root") as Site | undefined;
+}

@@ -1,0 +1,94 @@
+import { globSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+
+const root = "remix-app/";
+const routes = "routes";
+type Import = { from: string; to: string };
+type Arrows = ReadonlyMap<string, readonly string[]>;
+
+/** Reads the areas and what each may import from the table in docs/architecture.md; `all` is every other area. */
+function readArrows(document: string): Arrows {
+  const section = document.split("\n## ").find((text) => text.startsWith("Areas of the web server")) ?? "";
+  const rows = [...section.matchAll(/^\| `([\w-]+)` \|.*\| ?(.*?) ?\|$/gm)];
+  const areas = rows.map(([, area = ""]) => area);
+  return new Map(
+    rows.map(([, area = "", may = ""]) => [
+      area,
+      may === "all"
+        ? areas.filter((each) => each !== area)
+        : [...may.matchAll(/`([\w-]+)`/g)].map(([, name = ""]) => name),
+    ]),
+  );
+}
+
+/** The area of a module; undefined beside the folders. */
+const areaOf = (file: string): string | undefined => /^remix-app\/([^/]+)\//.exec(file)?.[1];
+const isTest = (file: string) => /\.(test|spec)\.tsx?$|^remix-app\/testing\//.test(file);
+
+/** The imports that no arrow allows. */
+function violations(imports: readonly Import[], arrows: Arrows): string[] {
+  const wrong = imports.filter(({ from, to }) => {
+    const [source, target] = [areaOf(from), areaOf(to)];
+    if (source === undefined || source === target) return false;
+    return target === undefined || !arrows.get(source)?.includes(target);
+  });
+  return wrong.map(({ from, to }) => `${from} imports ${to}`);
+}
+
+/** The areas that are left when those that only import areas without arrows are taken away, again and again. */
+function cycles(arrows: Arrows): string[] {
+  let left = [...arrows];
+  for (;;) {
+    const names = new Set(left.map(([area]) => area));
+    const rest = left.filter(([, may]) => may.some((name) => names.has(name)));
+    if (rest.length === left.length) return rest.map(([area]) => area);
+    left = rest;
+  }
+}
+
+const files = globSync(`${root}**/*.{ts,tsx}`).filter((file) => !isTest(file));
+const imports = files
+  .flatMap((from) =>
+    [...readFileSync(from, "utf8").matchAll(/(?:from|import) ?\(?"(\.[^"]+)"/g)].map(([, name = ""]) => ({
+      from,
+      to: path.join(path.dirname(from), name),
+    })),
+  )
+  .filter(({ to }) => to.startsWith(root));
+const arrows = readArrows(readFileSync("docs/architecture.md", "utf8"));
+
+test("each folder of the web server is an area of the table, and each area a folder", () => {
+  expect([...arrows.keys()].toSorted()).toEqual([...new Set(files.flatMap((file) => areaOf(file) ?? []))].toSorted());
+});
+
+test("areas import along the table's arrows alone", () => {
+  expect(violations(imports, arrows)).toEqual([]);
+});
+
+test("no arrow is there for nothing", () => {
+  const used = new Set(imports.map(({ from, to }) => `${areaOf(from)} ${areaOf(to)}`));
+  const unused = [...arrows].flatMap(([area, may]) =>
+    area === routes ? [] : may.filter((name) => !used.has(`${area} ${name}`)).map((name) => `${area} ${name}`),
+  );
+  expect(unused).toEqual([]);
+});
+
+test("the arrows form no cycle", () => {
+  expect(cycles(arrows)).toEqual([]);
+});
+
+test.for([
+  ["a feature in ui", "ui/button.tsx", "session/user.ts"],
+  ["a route in an area", "studio/range.ts", "routes/home.tsx"],
+  ["the root in an area", "ui/site.ts", "root.tsx"],
+  ["an area without a row", "elsewhere/a.ts", "http/problem.ts"],
+])("%s is found out", ([, from, to]) => {
+  const wrong = { from: `${root}${from}`, to: `${root}${to}` };
+  expect(violations([wrong], arrows)).toEqual([`${root}${from} imports ${root}${to}`]);
+});
+
+test("a cycle is found out", () => {
+  const turned = new Map([...arrows, ["http", ["session"]]] as [string, string[]][]);
+  expect(cycles(turned)).toEqual(expect.arrayContaining(["http", "session"]));
+});

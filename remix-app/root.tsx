@@ -49,12 +49,17 @@ export const headers: HeadersFunction = ({ errorHeaders }) => {
   return kept;
 };
 
-export function loader({ context }: LoaderFunctionArgs): Site {
+export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
   const { auth } = context.session;
+  const state = await context.session.state();
   return {
     theme: readTheme(context),
     requestId: context.requestId,
     account: auth.status === "authenticated" ? auth.claims.sub : "",
+    user:
+      state.status === "alive"
+        ? { email: state.facts.user.email ?? "", displayName: state.facts.user.displayName }
+        : null,
     accounts: context.session.accounts.map(({ id, email, displayName, active, requiresReauth }) => ({
       id,
       email: email ?? "",

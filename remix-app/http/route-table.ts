@@ -24,7 +24,7 @@ export interface RouteHandle {
   /** By default the platform's. */
   side?: Side | "both";
   /** By default `bearer`. */
-  authorization?: Exclude<Authorization, "bearer">;
+  authorization?: Authorization;
   /** False for a page that ships no script of the framework. */
   hydrate?: boolean;
 }
@@ -49,26 +49,16 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: 
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return { status: "not-found" };
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization, side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
+    const { methods, authorization = "bearer", side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
     if (owner !== side && owner !== "both") return { status: "not-found" };
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
-    if (asData && (authorization || (!page && !action))) return { status: "not-found" };
+    if (asData && (authorization !== "bearer" || (!page && !action))) return { status: "not-found" };
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return judged({ method, pathname, allow, ...(authorization ? { authorization } : {}) });
+    return allow.includes(method)
+      ? { status: "found", authorization, pathname }
+      : { status: "method", allow: [...allow], authorization };
   };
-}
-
-function judged(options: {
-  method: string;
-  pathname: string;
-  allow: readonly string[];
-  authorization?: Authorization;
-}): RouteVerdict {
-  const { method, pathname, allow, authorization = "bearer" } = options;
-  return allow.includes(method)
-    ? { status: "found", authorization, pathname }
-    : { status: "method", allow: [...allow], authorization };
 }
 
 /** Nests the routes as `matchRoutes` takes them. */

@@ -13,14 +13,14 @@ export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const workspaces = await listWorkspaces(user, context);
-  const { email, displayName, infrastructureAdmin } = user;
-  return { user: { email, displayName }, infrastructureAdmin, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
+  const { infrastructureAdmin } = user;
+  return { infrastructureAdmin, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function HomePage() {
-  const { user, infrastructureAdmin, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
+  const { infrastructureAdmin, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
   return (
-    <AppPage user={user} title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
+    <AppPage title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="Workspaces" lead="Keys, credits and usage live in a workspace.">
           <WorkspaceList workspaces={workspaces} />

@@ -16,19 +16,11 @@ export interface AccountKeys {
 type KeyEnv = Pick<Env, "SUPABASE_SECRET_KEY"> &
   Partial<Pick<Env, "WEB_MULTI_ACCOUNT_SESSION_SECRET" | "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS">>;
 
-const opened = new WeakMap<KeyEnv, Promise<AccountKeys>>();
-
 /**
- * The keys, derived once a process from `WEB_MULTI_ACCOUNT_SESSION_SECRET`; where that is unset, from the identity
+ * Derives the keys from `WEB_MULTI_ACCOUNT_SESSION_SECRET`; where that is unset, from the identity
  * backend's server secret (docs/accounts.md, The vault).
  */
-export function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
-  const known = opened.get(env) ?? deriveKeys(env);
-  opened.set(env, known);
-  return known;
-}
-
-async function deriveKeys(env: KeyEnv): Promise<AccountKeys> {
+export async function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
   const { WEB_MULTI_ACCOUNT_SESSION_SECRET, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS = [], SUPABASE_SECRET_KEY } = env;
   const secrets: [string, ...string[]] = [
     WEB_MULTI_ACCOUNT_SESSION_SECRET ?? SUPABASE_SECRET_KEY,

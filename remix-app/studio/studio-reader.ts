@@ -3,7 +3,7 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { requireWorkspacePermission } from "../workspaces/permission.ts";
+import { requirePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();
 
@@ -20,35 +20,21 @@ export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
 
 /**
  * Who reads, where app sessions are taken too.
- * @throws Response as requireWorkspacePermission for members; 401 for an app session that is none
+ * @throws Response as requirePermission for members; 401 for an app session that is none
  */
 export async function requireStudioReader(
   context: AppLoadContext,
-  { request, workspaceId }: { request: Request; workspaceId: string | undefined },
+  { request, params }: { request: Request; params: { workspaceId?: string | undefined } },
 ): Promise<StudioReader> {
   const caller = await requireCaller(context, request);
-  if (caller.kind === "app") return { ...caller, workspaceId: askedWorkspace(workspaceId) };
-  const permission = "use_ai_studio";
-  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
-  return { kind: "member", userId: user.id, workspaceId: workspace.id };
+  if (caller.kind === "app") return { ...caller, workspaceId: askedWorkspace(params.workspaceId) };
+  return (await requirePermission(context, { request, params, permission: "use_ai_studio" })).member;
 }
 
 const refusal = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
-
-const answers = new WeakMap<z.ZodType, z.ZodType>();
-
-/**
- * What a function answers: what it was asked for, which is tried first since it mostly is, or a refusal. Made once: a
- * schema compiles itself when it first parses.
- */
-function orRefusal(schema: z.ZodType): z.ZodType {
-  const known = answers.get(schema) ?? z.union([schema, refusal]);
-  answers.set(schema, known);
-  return known;
-}
 
 /** What app sessions call in place of the members' function. */
 const functionsForApps: Record<string, string> = {
@@ -67,7 +53,7 @@ export async function readStudio<Schema extends z.ZodType>(
   { reader, name, args, schema }: { reader: StudioReader; name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
   const { requestId } = context;
-  const answer = orRefusal(schema);
+  const answer: z.ZodType = z.union([schema, refusal]);
   const read =
     reader.kind === "app"
       ? await callAsApp(context, {

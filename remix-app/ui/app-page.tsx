@@ -7,7 +7,6 @@ import { UntilNextPage } from "./next-page.tsx";
 import { useSite } from "./site.ts";
 
 export interface AppPageProps {
-  user: { email: string; displayName: string | null };
   title: ReactNode;
   lead?: ReactNode;
   /** The path below which pages share what is around the content of this one. */
@@ -21,7 +20,7 @@ const sections = [
 ] as const;
 
 /** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
-export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
+export function AppPage({ title, lead, shared, children }: AppPageProps) {
   const site = useSite();
   return (
     <>
@@ -53,7 +52,11 @@ export function AppPage({ user, title, lead, shared, children }: AppPageProps) {
               </SectionLink>
             ))}
           </nav>
-          <AccountMenu user={user} accounts={site?.accounts ?? []} theme={site?.theme ?? "system"} />
+          <AccountMenu
+            user={site?.user ?? { email: "", displayName: null }}
+            accounts={site?.accounts ?? []}
+            theme={site?.theme ?? "system"}
+          />
         </div>
       </header>
       <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">

@@ -8,6 +8,8 @@ export interface Site {
   requestId: string;
   /** Whose session this is, for the browser's other tabs; only shown. Empty if nobody is signed in. */
   account: string;
+  /** For the account menu; null if nobody is signed in. */
+  user: { email: string; displayName: string | null } | null;
   /** For the account menu. */
   accounts: (ListedAccount & { active: boolean })[];
 }

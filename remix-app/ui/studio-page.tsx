@@ -3,11 +3,8 @@ import { UntilNextPage } from "./next-page.tsx";
 import { SectionNav } from "./section-nav.tsx";
 import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
 
-export interface StudioFrameProps extends Omit<WorkspacePageProps, "shared"> {
+interface StudioPageProps {
   workspace: WorkspacePageProps["workspace"] & { permissions: readonly string[] };
-}
-
-export interface StudioContentProps {
   title: string;
   lead?: ReactNode;
   /** What can be done with all of the page, such as its CSV. */
@@ -28,41 +25,25 @@ const sections: readonly { path: string; label: string; permission?: string }[] 
   { path: "/reconciliation", label: "Reconciliation" },
 ];
 
-/** A page of a workspace's AI studio. */
-export function StudioPage({ user, workspace, ...content }: StudioFrameProps & StudioContentProps) {
-  return (
-    <StudioFrame user={user} workspace={workspace}>
-      <StudioContent {...content} />
-    </StudioFrame>
-  );
-}
-
-/** The frame of a workspace's AI studio: its own sections below the workspace's. */
-export function StudioFrame({ user, workspace, children }: StudioFrameProps) {
+/** A page of a workspace's AI studio: its own sections below the workspace's, then what the page holds. */
+export function StudioPage({ workspace, title, lead, actions, children }: StudioPageProps) {
   const base = `/workspaces/${workspace.id}/ai`;
   const shown = sections
     .filter(({ permission }) => !permission || workspace.permissions.includes(permission))
     .map(({ path, label }) => ({ to: `${base}${path}`, label }));
   return (
-    <WorkspacePage user={user} workspace={workspace} shared={base}>
+    <WorkspacePage workspace={workspace} shared={base}>
       <SectionNav label="AI studio" sections={[{ to: base, label: "Overview" }, ...shown]} nested />
-      <UntilNextPage frames={2}>{children}</UntilNextPage>
-    </WorkspacePage>
-  );
-}
-
-/** What a page of the studio is about, and what it holds. */
-export function StudioContent({ title, lead, actions, children }: StudioContentProps) {
-  return (
-    <>
-      <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
-        <div className="min-w-0 flex-1 basis-56 space-y-1">
-          <h2 className="font-semibold text-title tracking-tight">{title}</h2>
-          {lead ? <p className="max-w-prose text-muted">{lead}</p> : null}
+      <UntilNextPage frames={2}>
+        <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+          <div className="min-w-0 flex-1 basis-56 space-y-1">
+            <h2 className="font-semibold text-title tracking-tight">{title}</h2>
+            {lead ? <p className="max-w-prose text-muted">{lead}</p> : null}
+          </div>
+          {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
         </div>
-        {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
-      </div>
-      {children}
-    </>
+        {children}
+      </UntilNextPage>
+    </WorkspacePage>
   );
 }

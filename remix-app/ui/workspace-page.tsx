@@ -1,10 +1,9 @@
 import type { ReactNode } from "react";
-import { AppPage, type AppPageProps } from "./app-page.tsx";
+import { AppPage } from "./app-page.tsx";
 import { UntilNextPage } from "./next-page.tsx";
 import { SectionNav, type SectionNavProps } from "./section-nav.tsx";
 
 export interface WorkspacePageProps {
-  user: AppPageProps["user"];
   workspace: { id: string; name: string; isOwner: boolean };
   /** As AppPage has it, of what is below the workspace's sections. */
   shared?: string;
@@ -12,7 +11,7 @@ export interface WorkspacePageProps {
 }
 
 /** The frame of a workspace's pages: its name, and its sections. */
-export function WorkspacePage({ user, workspace, shared, children }: WorkspacePageProps) {
+export function WorkspacePage({ workspace, shared, children }: WorkspacePageProps) {
   const base = `/workspaces/${workspace.id}`;
   const sections: SectionNavProps["sections"] = [
     { to: base, label: "Overview" },
@@ -23,7 +22,7 @@ export function WorkspacePage({ user, workspace, shared, children }: WorkspacePa
     ...(workspace.isOwner ? [{ to: `${base}/activity`, label: "Activity" }] : []),
   ];
   return (
-    <AppPage user={user} title={workspace.name} shared={base}>
+    <AppPage title={workspace.name} shared={base}>
       <SectionNav label="Workspace" sections={sections} />
       <UntilNextPage frames={1} shared={shared}>
         {children}

@@ -79,18 +79,28 @@ export async function getWorkspace(
   };
 }
 
+/** A request for a workspace, which its address names. */
+type AskedWorkspace = { request: Request; params: { workspaceId?: string | undefined } };
+
+interface FoundWorkspace {
+  user: User;
+  workspace: WorkspaceAccess;
+  /** Both of them by id, for reads and changes in the user's name. */
+  member: { kind: "member"; userId: string; workspaceId: string };
+}
+
 /**
  * The signed-in user and a workspace of theirs. A workspace of others and one that does not exist get one answer.
  * @throws Response as requireUser; 404 NOT_FOUND where they are no member, 409 where its form is of another account's page
  */
 export async function requireWorkspace(
   context: AppLoadContext,
-  { request, workspaceId }: { request: Request; workspaceId: string | undefined },
-): Promise<{ user: User; workspace: WorkspaceAccess }> {
+  { request, params }: AskedWorkspace,
+): Promise<FoundWorkspace> {
   const { requestId } = context;
   const user = await requireUser(context, request);
-  const workspace = await getWorkspace(user, { workspaceId: workspaceId ?? "", requestId });
-  if (workspace) return { user, workspace };
+  const workspace = await getWorkspace(user, { workspaceId: params.workspaceId ?? "", requestId });
+  if (workspace) return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
   await requireFormAccount(context, request);
   throw problem("NOT_FOUND", { requestId });
 }
@@ -99,10 +109,10 @@ export async function requireWorkspace(
  * As {@link requireWorkspace}, for what takes a permission.
  * @throws Response 403 FORBIDDEN where the member's role does not carry it
  */
-export async function requireWorkspacePermission(
+export async function requirePermission(
   context: AppLoadContext,
-  options: { request: Request; workspaceId: string | undefined; permission: WorkspacePermission },
-): Promise<{ user: User; workspace: WorkspaceAccess }> {
+  options: AskedWorkspace & { permission: WorkspacePermission },
+): Promise<FoundWorkspace> {
   const found = await requireWorkspace(context, options);
   if (found.workspace.permissions.includes(options.permission)) return found;
   await requireFormAccount(context, options.request);

@@ -14,16 +14,16 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Users · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const found = term === "" ? null : await searchAccounts(context, term);
-  return { user: { email, displayName }, term, found };
+  return { term, found };
 }
 
 export default function ConsoleUsersPage() {
-  const { user, term, found } = useLoaderData<typeof loader>();
+  const { term, found } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} title="Console" lead="Accounts, and what protects them.">
+    <ConsolePage title="Console" lead="Accounts, and what protects them.">
       <SearchCard title="Find an account" label="Email, name or id" term={term} />
       {found === null ? (
         <p className="text-muted">Search first: an account's page has its policy, factors, sessions and timeline.</p>

@@ -32,7 +32,7 @@ export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, app } = await requireStep(args);
   const workspace = new URL(args.request.url).searchParams.get("workspace") ?? "";
   const kept = keptChange(args.context, { request: args.request, admin });
-  return { user: { email: admin.email, displayName: admin.displayName }, step, app, workspace, kept };
+  return { step, app, workspace, kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -55,12 +55,12 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleAppChangePage() {
-  const { user, step, app, workspace, kept } = useLoaderData<typeof loader>();
+  const { step, app, workspace, kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const failed = answer?.failed ?? kept;
   const { title, effects } = appSteps[step];
   return (
-    <ConsolePage user={user} title={title} lead={`${app.displayName} (${app.name})`}>
+    <ConsolePage title={title} lead={`${app.displayName} (${app.name})`}>
       {answer?.secret ? (
         <AppSecret name={app.name} secret={answer.secret} />
       ) : (

@@ -16,18 +16,18 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const app = await requireApp(context, params.name);
-  return { user: { email, displayName }, app, done: new URL(request.url).searchParams.has("done") };
+  return { app, done: new URL(request.url).searchParams.has("done") };
 }
 
 const row = "flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0";
 
 export default function ConsoleAppPage() {
-  const { user, app, done } = useLoaderData<typeof loader>();
+  const { app, done } = useLoaderData<typeof loader>();
   const base = `/admin/apps/${app.name}`;
   return (
-    <ConsolePage user={user} title={app.displayName} lead={`${app.name} · ${app.kind}`}>
+    <ConsolePage title={app.displayName} lead={`${app.name} · ${app.kind}`}>
       {done ? <Notice tone="good">The change is made, and holds from now on.</Notice> : null}
       {app.enabled ? null : <Notice tone="warn">This app is disabled: nobody can use it.</Notice>}
       <Card

@@ -17,8 +17,8 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Register an app · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email, displayName } = await requireInfrastructureAdmin(context, request);
-  return { user: { email, displayName }, kept: keptChange(context, { request, admin: { id } }) };
+  const { id } = await requireInfrastructureAdmin(context, request);
+  return { kept: keptChange(context, { request, admin: { id } }) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -38,18 +38,18 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewAppPage() {
-  const { user, kept } = useLoaderData<typeof loader>();
+  const { kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const failed = answer?.failed ?? kept;
   if (answer?.made) {
     return (
-      <ConsolePage user={user} title="The app is registered" lead={answer.made.name}>
+      <ConsolePage title="The app is registered" lead={answer.made.name}>
         <AppSecret {...answer.made} />
       </ConsolePage>
     );
   }
   return (
-    <ConsolePage user={user} title="Register an app">
+    <ConsolePage title="Register an app">
       <Card title="What will happen">
         <ChangeForm
           effects={[

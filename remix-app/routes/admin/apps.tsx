@@ -13,14 +13,14 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Apps · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
-  return { user: { email, displayName }, apps: await listApps(context) };
+  await requireInfrastructureAdmin(context, request);
+  return { apps: await listApps(context) };
 }
 
 export default function ConsoleAppsPage() {
-  const { user, apps } = useLoaderData<typeof loader>();
+  const { apps } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} title="Apps" lead="Satellites of ours, and apps of others.">
+    <ConsolePage title="Apps" lead="Satellites of ours, and apps of others.">
       <Card
         title="Registered"
         lead="An app signs people in here and acts within its scopes."

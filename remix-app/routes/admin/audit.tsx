@@ -26,21 +26,20 @@ const kinds = [
 ] as const;
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const url = new URL(request.url);
   const filters = readAuditFilters(url);
   const cursor = url.searchParams.get("cursor");
   const page = await readAuditLog(context, { filters, cursor });
   const address = writeAuditFilters(filters).toString();
-  return { user: { email, displayName }, filters, address, ...page, first: cursor === null };
+  return { filters, address, ...page, first: cursor === null };
 }
 
 export default function ConsoleAuditPage() {
-  const { user, filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
+  const { filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
   const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
   return (
     <ConsolePage
-      user={user}
       title="Audit log"
       lead="What admins did, and why, and which accounts their owners deleted. Nothing is ever taken out."
     >

@@ -44,9 +44,7 @@ export async function loader(args: LoaderFunctionArgs) {
   const newestFirst = tier.toSorted((a, b) => b.id - a.id);
   const latest = newestFirst[0]?.id;
   const template = newestFirst.find(({ serviceTier }) => serviceTier === "default");
-  const user = { email: admin.email, displayName: admin.displayName };
   return {
-    user,
     step,
     model,
     providerId,
@@ -92,11 +90,11 @@ const effects: Record<Step, (name: string) => string[]> = {
 };
 
 export default function ConsoleModelChangePage() {
-  const { user, step, model, providerId, latest, template, kept } = useLoaderData<typeof loader>();
+  const { step, model, providerId, latest, template, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   const lead = step === "price" ? `${model.id} through ${providerId}` : model.id;
   return (
-    <ConsolePage user={user} title={steps[step]} lead={lead}>
+    <ConsolePage title={steps[step]} lead={lead}>
       <Card title="What will happen">
         <ChangeForm
           effects={effects[step](model.displayName)}

@@ -17,13 +17,12 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
   const id = searchParams.get("model");
   const term = searchTerm(request);
   const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
   return {
-    user: { email, displayName },
     one: id === null ? null : await requireModel(context, id),
     models:
       id === null ? (await listModels(context)).filter((model) => holds(model.id) || holds(model.displayName)) : [],
@@ -33,10 +32,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleModelsPage() {
-  const { user, one, models, term, done } = useLoaderData<typeof loader>();
+  const { one, models, term, done } = useLoaderData<typeof loader>();
   if (one) {
     return (
-      <ConsolePage user={user} title={one.displayName} lead={one.id}>
+      <ConsolePage title={one.displayName} lead={one.id}>
         {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
         <ModelCard model={one} />
         <a href="/admin/models" className={buttonClass("secondary")}>
@@ -46,7 +45,7 @@ export default function ConsoleModelsPage() {
     );
   }
   return (
-    <ConsolePage user={user} title="Models" lead="The catalogue, and what each model costs.">
+    <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
       <SearchCard title="Find a model" label="Name or id" term={term} />
       <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
         <ModelTable

@@ -17,13 +17,13 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const runs = term ? await findRuns(context, term) : null;
   const [run] = runs ?? [];
   if (run && runs?.length === 1) throw redirect(`/admin/runs/${run.id}`);
   const models = runs ? [] : await listProviderRoutes(context);
-  return { user: { email, displayName }, term, runs, models, now: new Date().toISOString() };
+  return { term, runs, models, now: new Date().toISOString() };
 }
 
 /** "Demo chat (3)": models with failed requests in the last hour. */
@@ -35,10 +35,10 @@ function failuresByModel(models: readonly RoutedModel[]): string[] {
 }
 
 export default function ConsoleProvidersPage() {
-  const { user, term, runs, models, now } = useLoaderData<typeof loader>();
+  const { term, runs, models, now } = useLoaderData<typeof loader>();
   const failing = failuresByModel(models);
   return (
-    <ConsolePage user={user} title="Providers" lead="Which providers serve each model, and recent failures.">
+    <ConsolePage title="Providers" lead="Which providers serve each model, and recent failures.">
       <SearchCard title="Find a run" label="Run id or request id" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>

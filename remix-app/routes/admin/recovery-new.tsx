@@ -25,9 +25,8 @@ export const meta: MetaFunction = () => [{ title: "Make an override Â· Console Â
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
-  const user = { email: admin.email, displayName: admin.displayName };
   const kept = keptChange(context, { request, admin });
-  return { user, email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, kept };
+  return { email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, kept };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -43,11 +42,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewOverridePage() {
-  const { user, email, lock, days, kept } = useLoaderData<typeof loader>();
+  const { email, lock, days, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
-    <ConsolePage user={user} title="Make an override" lead={email}>
+    <ConsolePage title="Make an override" lead={email}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

@@ -43,9 +43,8 @@ async function requireOverride({
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
-  const user = { email: admin.email, displayName: admin.displayName };
   const kept = keptChange(args.context, { request: args.request, admin });
-  return { user, email, override, step, lock: recoveryLock(admin, email), kept };
+  return { email, override, step, lock: recoveryLock(admin, email), kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -64,7 +63,7 @@ export async function action(args: ActionFunctionArgs) {
 const day = (at: string) => `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
 export default function ConsoleOverridePage() {
-  const { user, email, override, step, lock, kept } = useLoaderData<typeof loader>();
+  const { email, override, step, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   const made = `The override holds since ${day(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
   const effects =
@@ -80,7 +79,7 @@ export default function ConsoleOverridePage() {
           made,
         ];
   return (
-    <ConsolePage user={user} title={steps[step]} lead={email}>
+    <ConsolePage title={steps[step]} lead={email}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

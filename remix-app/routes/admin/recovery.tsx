@@ -28,7 +28,6 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const email = readRecoveryEmail(request);
   const done = searchParams.get("done") ?? "";
   return {
-    user: { email: admin.email, displayName: admin.displayName },
     asked,
     overview: email === null ? null : await findRecovery(context, email),
     lock: email === null ? null : recoveryLock(admin, email),
@@ -37,9 +36,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleRecoveryPage() {
-  const { user, asked, overview, lock, done } = useLoaderData<typeof loader>();
+  const { asked, overview, lock, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} title="Recovery" lead="Bring a person back who is locked out.">
+    <ConsolePage title="Recovery" lead="Bring a person back who is locked out.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <Card title="Find an email">
         <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">

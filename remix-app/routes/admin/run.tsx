@@ -13,13 +13,13 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Run · Console · Gatehouse" }];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const found = await requireRun(context, params.runId);
-  return { user: { email, displayName }, ...found, now: new Date().toISOString() };
+  return { ...found, now: new Date().toISOString() };
 }
 
 export default function ConsoleRunPage() {
-  const { user, workspace, billing, now, ...detail } = useLoaderData<typeof loader>();
+  const { workspace, billing, now, ...detail } = useLoaderData<typeof loader>();
   const { createdAt } = detail.run;
   const more: [string, string][] = [
     ["Workspace", workspace.name ?? "Deleted"],
@@ -29,7 +29,7 @@ export default function ConsoleRunPage() {
   const account = [billing.name, billing.account].filter(Boolean).join(", ");
   if (account) more.push(["Billed by", account]);
   return (
-    <ConsolePage user={user} title="Run" lead={<Moment at={createdAt} now={now} />}>
+    <ConsolePage title="Run" lead={<Moment at={createdAt} now={now} />}>
       <AttemptsCard detail={detail} />
       <RunFactsCard detail={detail} more={more} />
       <StepsCard detail={detail} />

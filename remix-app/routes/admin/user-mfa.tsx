@@ -29,9 +29,7 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step } = await requireStep(args);
   const { account, policy } = await requireSubject(args.context, { admin, subjectId: args.params.userId });
-  const { email, displayName } = admin;
   return {
-    user: { email, displayName },
     step,
     subject: { id: account.id, email: account.email },
     generation: policy.generation,
@@ -56,12 +54,12 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsolePolicyPage() {
-  const { user, step, subject, generation, effects, lock, open, kept } = useLoaderData<typeof loader>();
+  const { step, subject, generation, effects, lock, open, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${subject.id}`;
   const { title } = policySteps[step];
   return (
-    <ConsolePage user={user} title={title} lead={subject.email ?? subject.id}>
+    <ConsolePage title={title} lead={subject.email ?? subject.id}>
       <Card title="What will happen">
         {failed || open ? (
           <ChangeForm

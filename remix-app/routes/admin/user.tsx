@@ -27,19 +27,14 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const timeline = await readTimeline(context, { subjectId: account.id, cursor });
   const done = Object.entries(policySteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
   const { state, generation, locks } = policy;
-  const { email, displayName } = admin;
-  return { user: { email, displayName }, account, policy: { state, generation, locks }, timeline, cursor, done };
+  return { account, policy: { state, generation, locks }, timeline, cursor, done };
 }
 
 export default function ConsoleUserPage() {
-  const { user, account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
+  const { account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
-    <ConsolePage
-      user={user}
-      title={account.email ? <Address>{account.email}</Address> : "Account"}
-      lead={account.displayName}
-    >
+    <ConsolePage title={account.email ? <Address>{account.email}</Address> : "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
         <AccountState account={account} policy={policy} />

@@ -29,9 +29,8 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
-  const user = { email: admin.email, displayName: admin.displayName };
   const kept = keptChange(args.context, { request: args.request, admin });
-  return { user, step, workspace, lock: approvalLock(admin, workspace), kept };
+  return { step, workspace, lock: approvalLock(admin, workspace), kept };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -51,7 +50,7 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleApprovalPage() {
-  const { user, step, workspace, lock, kept } = useLoaderData<typeof loader>();
+  const { step, workspace, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   const { id, name, owners, liveKeys, approvedAt, approvedBy } = workspace;
   const since = approvedAt
@@ -67,7 +66,7 @@ export default function ConsoleApprovalPage() {
         ]
       : [`From the moment you confirm, nobody makes or rotates a key of ${name}.`, `${keys} They keep working.`, since];
   return (
-    <ConsolePage user={user} title={steps[step]} lead={name}>
+    <ConsolePage title={steps[step]} lead={name}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>

@@ -20,18 +20,18 @@ const doneWords: Record<string, string> = {
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email, displayName } = await requireInfrastructureAdmin(context, request);
+  await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
   const term = searchTerm(request);
   const done = searchParams.get("done") ?? "";
   const found = await searchWorkspaces(context, term);
-  return { user: { email, displayName }, term, ...found, done: Object.hasOwn(doneWords, done) ? done : null };
+  return { term, ...found, done: Object.hasOwn(doneWords, done) ? done : null };
 }
 
 export default function ConsoleWorkspacesPage() {
-  const { user, term, workspaces, more, done } = useLoaderData<typeof loader>();
+  const { term, workspaces, more, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage user={user} title="Key approvals" lead="Which workspaces may make keys.">
+    <ConsolePage title="Key approvals" lead="Which workspaces may make keys.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <SearchCard title="Find a workspace" label="Name, id, or a member's email" term={term} />
       <Card

@@ -4,15 +4,11 @@ import { requireFreshUser } from "../../session/user.ts";
 import { rotationSchema } from "../../studio/keys/key-schema.ts";
 import { rotateKey } from "../../studio/keys/keys.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "manage_ai_keys",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   await requireFreshUser(context, request);
   const { overlapSeconds } = await readJson(request, { schema: rotationSchema, requestId: context.requestId });
   const manager = { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" };

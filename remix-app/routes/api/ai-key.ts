@@ -1,17 +1,13 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { revokeKey } from "../../studio/keys/keys.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
 /** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}`: ends a key; takes no approval. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "manage_ai_keys",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" });
   return new Response(null, { status: 204 });
 }

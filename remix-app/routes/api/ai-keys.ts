@@ -6,28 +6,20 @@ import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { newKeySchema } from "../../studio/keys/key-schema.ts";
 import { createKey, listKeys } from "../../studio/keys/keys.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/keys`: a page of keys, without their secrets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const page = readPageQuery(request, context);
   return Response.json(exactAmounts(await listKeys(context, { userId: user.id, workspaceId: workspace.id, ...page })));
 }
 
 /** `POST` of the same: a new key, with the only answer that ever holds its secret. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   await requireFreshUser(context, request);
   const { requestId } = context;
   const key = await readJson(request, { schema: newKeySchema, requestId, parse: parseBudgets });

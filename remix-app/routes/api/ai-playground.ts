@@ -3,7 +3,7 @@ import { pageAccountHeader, requirePageAccount } from "../../http/page-account.t
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { askAsMember, endpoints, type PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["POST"] };
 
@@ -12,11 +12,11 @@ export const handle: RouteHandle = { methods: ["POST"] };
  * playground's page, by the member's session. Bodies and answers are the gateway's, byte for byte.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { workspaceId, endpoint = "" } = params;
+  const { endpoint = "" } = params;
   const permission = "use_ai_studio";
   const pageAccount = request.headers.get(pageAccountHeader);
   if (pageAccount !== null) requirePageAccount(context, { request, pageAccount });
-  const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const { workspace } = await requirePermission(context, { request, params, permission });
   if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
   return askAsMember(context, {
     path: endpoints[endpoint as PlaygroundEndpoint],

@@ -4,27 +4,19 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { changeAiPolicy, policyChange, readAiPolicy } from "../../studio/policy/ai-policy.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
 /** `GET /api/v1/workspaces/{wsId}/ai/policy`: the workspace's rules, and what its budgets have spent. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
-  return Response.json(exactAmounts(await readAiPolicy(context, { userId: user.id, workspaceId: workspace.id })));
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  return Response.json(exactAmounts(await readAiPolicy(context, member)));
 }
 
 /** `PATCH` of the same: changes what it names, and answers the rules as they are then. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "manage_ai_policy",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   const { requestId } = context;
   const changes = await readJson(request, { schema: policyChange, requestId, parse: parseBudgets });
   const changed = await changeAiPolicy(context, { userId: user.id, workspaceId: workspace.id, changes });

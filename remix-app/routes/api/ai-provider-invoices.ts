@@ -7,22 +7,18 @@ import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: all that are kept; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
+  const reader = await requireStudioReader(context, { request, params });
   const { limit, cursor } = readPageQuery(request, context);
   return Response.json(exactAmounts(await listProviderInvoices(context, { reader, query: { limit, cursor } })));
 }
 
 /** `POST` of the same: the console's own entry. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const invoice = await readJson(request, { schema: enteredInvoice, requestId, parse: parseExactJson });
   return Response.json(await recordInvoice(context, { userId: user.id, workspaceId: workspace.id, invoice }));

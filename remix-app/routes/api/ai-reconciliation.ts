@@ -6,7 +6,7 @@ import { exactAmounts } from "../../ui/format-amount.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/reconciliation?from&to`; an app session may. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const reader = await requireStudioReader(context, { request, workspaceId: params.workspaceId });
+  const reader = await requireStudioReader(context, { request, params });
   const query = readWindowQuery(request, context);
   return Response.json(exactAmounts(await reconcileCosts(context, { reader, query })));
 }

@@ -1,14 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readRun, runDetailBody } from "../../studio/runs/runs.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: one run with its steps and requests to providers. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const found = await readRun(context, { userId: user.id, workspaceId: workspace.id, runId: params.runId ?? "" });
   return Response.json(runDetailBody(found));
 }

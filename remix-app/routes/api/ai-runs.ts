@@ -3,15 +3,11 @@ import { readPageQuery } from "../../http/page-query.ts";
 import { problem } from "../../http/problem.ts";
 import { runFilter } from "../../studio/runs/run-schema.ts";
 import { listRuns, runBody } from "../../studio/runs/runs.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: by range, model, feature, status, key, app or request id. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const page = readPageQuery(request, context);
   const filter = runFilter.safeParse(Object.fromEntries(new URL(request.url).searchParams));
   if (!filter.success) {

@@ -3,16 +3,11 @@ import { problem } from "../../http/problem.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to`; `groupBy` names other dimensions, with commas between. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const query = readWindowQuery(request, context);
   const asked = new URL(request.url).searchParams.get("groupBy") ?? undefined;
   const groupBy = usageQuery.shape.groupBy.safeParse(asked);
@@ -20,6 +15,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const detail = `groupBy takes any of ${usageDimensions.join(", ")}.`;
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
   }
-  const usage = await readUsage(context, { reader, query, groupBy: groupBy.data });
+  const usage = await readUsage(context, { reader: member, query, groupBy: groupBy.data });
   return Response.json(exactAmounts({ currency: "USD", workspaceId: workspace.id, ...usage }));
 }

@@ -2,15 +2,15 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { deleteWorkspace } from "../../workspaces/create-workspace.ts";
 import { workspaceProblem } from "../../workspaces/failures.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 
 /** `DELETE /api/workspaces/{wsId}`: takes a full session, by cookie or Bearer, and never an app session. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
+  const { user, workspace } = await requirePermission(context, {
     request,
-    workspaceId: params.workspaceId,
+    params,
     permission: "manage_workspace_settings",
   });
   const error = await deleteWorkspace(user, workspace.id);

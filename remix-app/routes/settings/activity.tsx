@@ -16,15 +16,14 @@ export const meta: MetaFunction = () => [{ title: "Activity · Gatehouse" }];
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { cursor, limit } = readPageQuery(request, context);
-  const { email, displayName } = user;
   const page = await listEvents(user, { limit, cursor, requestId: context.requestId });
-  return { user: { email, displayName }, ...page, first: cursor === undefined };
+  return { ...page, first: cursor === undefined };
 }
 
 export default function ActivityPage() {
-  const { user, events, nextCursor, first } = useLoaderData<typeof loader>();
+  const { events, nextCursor, first } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage user={user} title="Activity">
+    <SettingsPage title="Activity">
       <Card
         title={first ? "Newest first" : "Earlier"}
         lead="Sign-ins and changes to your account, with the device and the address that they came from."

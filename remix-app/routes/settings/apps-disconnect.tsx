@@ -27,8 +27,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     leaveNotice(context, { card: "apps", done: "over" });
     throw redirect(connectedAppsPath);
   }
-  const { email, displayName } = user;
-  return { user: { email, displayName }, app };
+  return { app };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -41,9 +40,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function DisconnectAppPage() {
-  const { user, app } = useLoaderData<typeof loader>();
+  const { app } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage user={user} title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
+    <SettingsPage title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
       <Card title="What happens" lead={effectOfDisconnecting(app)}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>

@@ -21,16 +21,14 @@ const words = {
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const { email, displayName } = user;
   const apps = await listConnectedApps(context, user);
-  return { user: { email, displayName }, apps, notice: takeNotice(context, request) };
+  return { apps, notice: takeNotice(context, request) };
 }
 
 export default function ConnectedAppsPage() {
-  const { user, apps, notice } = useLoaderData<typeof loader>();
+  const { apps, notice } = useLoaderData<typeof loader>();
   return (
     <SettingsPage
-      user={user}
       title="Connected apps"
       lead="Apps that you signed in to with this account, and what they may do. Disconnect what you no longer use."
     >

@@ -32,8 +32,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const blockers = await deletionBlockers(createServiceClient(context.env), user.id).catch((error: unknown) =>
     unavailable(error, context.requestId),
   );
-  const { email, displayName } = user;
-  return { user: { email, displayName }, blockers };
+  return { email: user.email, blockers };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -72,10 +71,10 @@ function Blockers({ blockers }: { blockers: DeletionBlocker[] }) {
 }
 
 export default function DeleteAccountPage() {
-  const { user, blockers } = useLoaderData<typeof loader>();
+  const { email, blockers } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <SettingsPage user={user} title="Delete account" lead="This ends your account for good, and cannot be undone.">
+    <SettingsPage title="Delete account" lead="This ends your account for good, and cannot be undone.">
       {blockers.length > 0 ? (
         <Blockers blockers={blockers} />
       ) : (
@@ -94,7 +93,7 @@ export default function DeleteAccountPage() {
             <Field
               id="confirmation"
               name="confirmation"
-              label={`Type ${confirmationOf(user)} to confirm`}
+              label={`Type ${confirmationOf({ email })} to confirm`}
               autoComplete="off"
               autoCapitalize="none"
               spellCheck={false}

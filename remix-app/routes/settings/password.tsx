@@ -21,8 +21,8 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email, displayName } = await requireFreshUser(context, request);
-  return { user: { email, displayName }, exists: await hasPassword(context, id) };
+  const { id, email } = await requireFreshUser(context, request);
+  return { email, exists: await hasPassword(context, id) };
 }
 
 /** Changes the password, or gives the account its first one. */
@@ -52,7 +52,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ChangePasswordPage() {
-  const { user, exists } = useLoaderData<typeof loader>();
+  const { email, exists } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { password, currentPassword, code }] = useForm<{
     password: string;
@@ -61,13 +61,13 @@ export default function ChangePasswordPage() {
   }>({ id: "change-password", lastResult: answer?.result });
   const title = exists ? "Change password" : "Set a password";
   return (
-    <SettingsPage user={user} title={title}>
+    <SettingsPage title={title}>
       <Card
         title="Your new password"
         lead={
           <>
-            For <strong className="font-semibold text-ink">{user.email}</strong>. Every other device is signed out with
-            it, and we tell you by mail.
+            For <strong className="font-semibold text-ink">{email}</strong>. Every other device is signed out with it,
+            and we tell you by mail.
           </>
         }
       >
@@ -79,7 +79,7 @@ export default function ChangePasswordPage() {
           />
           <AccountForm id={form.id} noValidate data-once className="space-y-5">
             {/* Password managers file the new password under this name. */}
-            <input type="text" autoComplete="username" value={user.email} readOnly hidden />
+            <input type="text" autoComplete="username" value={email} readOnly hidden />
             {answer?.ask === "currentPassword" ? (
               <PasswordField
                 id={currentPassword.id}
@@ -106,7 +106,7 @@ export default function ChangePasswordPage() {
                 id={code.id}
                 name={code.name}
                 label="Code from the mail"
-                hint={`It went to ${user.email}.`}
+                hint={`It went to ${email}.`}
                 autoComplete="one-time-code"
                 inputMode="numeric"
                 required

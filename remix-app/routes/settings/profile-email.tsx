@@ -20,8 +20,8 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Change email · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email, displayName } = await requireFreshUser(context, request);
-  return { user: { email, displayName }, typed: takeForm(context, { request, userId: id }) };
+  const user = await requireFreshUser(context, request);
+  return { current: user.email, typed: takeForm(context, { request, userId: user.id }) };
 }
 
 /** Asks both mailboxes; nothing changes before both have confirmed. */
@@ -40,17 +40,17 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ChangeEmailPage() {
-  const { user, typed } = useLoaderData<typeof loader>();
+  const { current, typed } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({ id: "change-email", lastResult, defaultValue: typed });
   return (
-    <SettingsPage user={user} title="Change email">
+    <SettingsPage title="Change email">
       <Card
         title="Your new email"
         lead={
-          user.email ? (
+          current ? (
             <>
-              Now it is <strong className="font-semibold text-ink">{user.email}</strong>. We mail both addresses. The
+              Now it is <strong className="font-semibold text-ink">{current}</strong>. We mail both addresses. The
               change counts once both have confirmed; until then you sign in as before.
             </>
           ) : (
@@ -75,7 +75,7 @@ export default function ChangeEmailPage() {
               errors={email.errors}
             />
             <div className="flex flex-wrap gap-3">
-              <Button>{user.email ? "Change email" : "Add email"}</Button>
+              <Button>{current ? "Change email" : "Add email"}</Button>
               <a href="/settings/profile#email" className={buttonClass("secondary")}>
                 Cancel
               </a>

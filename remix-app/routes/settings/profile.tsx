@@ -22,12 +22,10 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Profile · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const user = await requireUser(context, request);
-  const { email, displayName, avatarUrl } = user;
+  const { id, email, displayName, avatarUrl } = await requireUser(context, request);
   return {
-    user: { email, displayName },
-    avatarUrl,
-    change: await pendingEmailChange(context, user.id),
+    user: { email, displayName, avatarUrl },
+    change: await pendingEmailChange(context, id),
     notice: takeNotice(context, request),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
   };
@@ -43,15 +41,15 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ProfilePage() {
-  const { user, avatarUrl: picture, change, notice, mailboxUrl } = useLoaderData<typeof loader>();
+  const { user, change, notice, mailboxUrl } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { displayName, avatarUrl }] = useForm<{ displayName: string; avatarUrl: string }>({
     id: "profile-form",
     lastResult,
-    defaultValue: { displayName: user.displayName ?? "", avatarUrl: picture ?? "" },
+    defaultValue: { displayName: user.displayName ?? "", avatarUrl: user.avatarUrl ?? "" },
   });
   return (
-    <SettingsPage user={user} title="Profile" lead="Who you are to the people that you share workspaces with.">
+    <SettingsPage title="Profile" lead="Who you are to the people that you share workspaces with.">
       <Card id="profile" title="Name and picture">
         <div className="max-w-100 space-y-5">
           <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />

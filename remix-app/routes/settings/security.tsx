@@ -41,7 +41,6 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   ]);
   const notice = takeNotice(context, request);
   return {
-    user: { email: user.email, displayName: user.displayName },
     notice,
     passwordExists: methods.password,
     passkeys: passkeysOverview(context, { user, passkeys }),
@@ -56,9 +55,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 /** What signs in comes first, then what watches, then what ends the account. */
 export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
-  const { user, notice, authenticators } = page;
+  const { notice, authenticators } = page;
   return (
-    <SettingsPage user={user} title="Security" lead="How you sign in, where you are signed in, and what happened.">
+    <SettingsPage title="Security" lead="How you sign in, where you are signed in, and what happened.">
       <PasswordCard exists={page.passwordExists} notice={notice} />
       <PasskeysCard {...page.passkeys} notice={notice} />
       <AuthenticatorsCard authenticators={authenticators} />

@@ -22,9 +22,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const identity = (await listIdentities(context, user)).find(({ id }) => id === params.identityId);
   if (!identity) throw problem("NOT_FOUND", { requestId: context.requestId });
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     identity: { email: identity.email, label: providerLabel(identity.provider), unlinkable: identity.unlinkable },
   };
 }
@@ -40,10 +38,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function UnlinkAccountPage() {
-  const { user, identity } = useLoaderData<typeof loader>();
+  const { identity } = useLoaderData<typeof loader>();
   const { email, label, unlinkable } = identity;
   return (
-    <SettingsPage user={user} title={`Unlink ${label}`}>
+    <SettingsPage title={`Unlink ${label}`}>
       <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}

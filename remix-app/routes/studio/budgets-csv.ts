@@ -2,18 +2,13 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/each-page.ts";
 import { budgetColumns, readBudgets } from "../../studio/budgets/budgets.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 const budgetsPerRead = 500;
 
 /** The workspace's budgets as a file, all that the member may see. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
-  const member = { userId: user.id, workspaceId: workspace.id };
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const pages = eachPage(async (cursor) => {
     const { budgets: records, nextCursor } = await readBudgets(context, { ...member, limit: budgetsPerRead, cursor });
     return { records, nextCursor };

@@ -17,7 +17,7 @@ import { Card } from "../../ui/card.tsx";
 import { exactUsd } from "../../ui/format-amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -29,8 +29,7 @@ const permission = "use_ai_studio";
 const budgetsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const search = new URL(request.url).searchParams;
   const cursor = search.get("cursor") ?? "";
   const page = { limit: budgetsShown, cursor: cursor || undefined };
@@ -38,9 +37,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const changed = search.get("done") ?? "";
   const done = listed.budgets.find((budget) => budgetKey(budget) === changed);
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     ...listed,
     cursor,
@@ -52,8 +49,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;
   const form = budgetForm.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", { requestId });
@@ -74,14 +70,13 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function BudgetsPage() {
-  const { user, workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
+  const { workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const open = answer?.open ?? (change ? { key: change, typed: null, error: null } : null);
   const anew = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Budgets"
       lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}

@@ -5,21 +5,16 @@ import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { comparisonColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { rangeDays, readFileRange } from "../../studio/range.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** What the costs page of the same address compares, by all providers, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const range = readFileRange(request, context);
   const { provider } = readImportFilter(new URL(request.url), context);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const pages = eachPage(async (cursor) => {
     const query = { from: range.from, to: range.to, limit: recordsPerRead, cursor };
-    const { providers: records, nextCursor } = await compareCosts(context, { reader, query, provider });
+    const { providers: records, nextCursor } = await compareCosts(context, { reader: member, query, provider });
     return { records, nextCursor };
   });
   const { first, last } = rangeDays(range);

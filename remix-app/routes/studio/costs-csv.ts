@@ -5,21 +5,16 @@ import { costColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { listCostRecords } from "../../studio/costs/provider-imports.ts";
 import { rangeDays, readFileRange } from "../../studio/range.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The costs page's records of the same address, all of them, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const range = readFileRange(request, context);
   const filter = readImportFilter(new URL(request.url), context);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const pages = eachPage((cursor) => {
     const query = { from: range.from, to: range.to, limit: recordsPerRead, cursor };
-    return listCostRecords(context, { reader, query, filter });
+    return listCostRecords(context, { reader: member, query, filter });
   });
   const { first, last } = rangeDays(range);
   return csvFile(costColumns, { name: `costs ${first} ${last}`, pages });

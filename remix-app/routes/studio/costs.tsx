@@ -15,7 +15,7 @@ import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -25,16 +25,12 @@ const recordsShown = 50;
 const providersShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
   const now = new Date();
   const range = readRange(url, { now });
   const filter = readImportFilter(url, context);
-  const reader: MemberReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const reader: MemberReader = member;
   const { from, to } = range;
   const pageAt = (name: string) => url.searchParams.get(name) ?? undefined;
   const { provider, accountId } = filter;
@@ -49,9 +45,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
         })
       : { overall: null, providers: [], nextCursor: null },
   ]);
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     range,
     filter,
@@ -63,7 +57,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function CostsPage() {
-  const { user, workspace, range, filter, page, compared, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { workspace, range, filter, page, compared, gatewayUrl, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const { totals, records, nextCursor } = page;
   const { overall, providers } = compared;
@@ -72,7 +66,6 @@ export default function CostsPage() {
   const hidden = overall?.meteredUsd === null;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Costs"
       lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."

@@ -4,17 +4,15 @@ import { eachPage, recordsPerRead } from "../../http/each-page.ts";
 import { readFileRange } from "../../studio/range.ts";
 import { ledgerColumns } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The ledger of a range as a file, all of it. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { from, to } = readFileRange(request, context);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const pages = eachPage(async (cursor) => {
     const query = { from, to, limit: recordsPerRead, cursor };
-    const { entries: records, nextCursor } = await readCredits(context, { reader, query });
+    const { entries: records, nextCursor } = await readCredits(context, { reader: member, query });
     return { records, nextCursor };
   });
   return csvFile(ledgerColumns, { name: `credits-${from.slice(0, 10)}`, pages });

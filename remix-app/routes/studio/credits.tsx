@@ -11,7 +11,7 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -22,17 +22,17 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const entriesShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
+  const { workspace, member: reader } = await requirePermission(context, {
+    request,
+    params,
+    permission: "use_ai_studio",
+  });
   const url = new URL(request.url);
   const now = new Date();
   const range = readRange(url, { now });
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const query = { from: range.from, to: range.to, limit: entriesShown, cursor };
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     range,
     ...(await readCredits(context, { reader, query })),
@@ -41,14 +41,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function CreditsPage() {
-  const { user, workspace, range, payer, accounts, totals, entries, nextCursor, now } = useLoaderData<typeof loader>();
+  const { workspace, range, payer, accounts, totals, entries, nextCursor, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const paying = accounts.find((account) => account.payer === payer);
   const other = accounts.find((account) => account.payer !== payer);
   const own = payer === "member";
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Credits"
       lead={

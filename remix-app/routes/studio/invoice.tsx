@@ -8,31 +8,24 @@ import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.invoice.reference ?? "Invoice"} · Invoices · Gatehouse` },
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
-  const found = await requireInvoice(context, { reader, invoiceId: params.invoiceId ?? "" });
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, ...found };
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const found = await requireInvoice(context, { reader: member, invoiceId: params.invoiceId ?? "" });
+  return { workspace, ...found };
 }
 
 export default function InvoicePage() {
-  const { user, workspace, invoice, recorded, comparison } = useLoaderData<typeof loader>();
+  const { workspace, invoice, recorded, comparison } = useLoaderData<typeof loader>();
   const [searchParams] = useSearchParams();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title={`Invoice ${invoice.reference}`}
       lead="As it was recorded. An invoice is never changed and never deleted."

@@ -4,19 +4,14 @@ import { eachPage, recordsPerRead } from "../../http/each-page.ts";
 import { invoiceColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The invoices page's list of the same address, all of it, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const filter = readImportFilter(new URL(request.url), context);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const pages = eachPage((cursor) =>
-    listProviderInvoices(context, { reader, query: { limit: recordsPerRead, cursor }, filter }),
+    listProviderInvoices(context, { reader: member, query: { limit: recordsPerRead, cursor }, filter }),
   );
   return csvFile(invoiceColumns, { name: "invoices", pages });
 }

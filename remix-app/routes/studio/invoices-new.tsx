@@ -8,29 +8,26 @@ import { type InvoiceField, invoiceFields } from "../../studio/invoices/invoice-
 import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
 import { Card } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction = () => [{ title: "Enter an invoice · Gatehouse" }];
 
 const permission = "use_ai_studio";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { workspaceId } = params;
-  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
-  const apps = await listLinkedApps(context, { kind: "member", userId: user.id, workspaceId: workspace.id });
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const apps = await listLinkedApps(context, member);
   const { searchParams } = new URL(request.url);
   const given = Object.fromEntries(invoiceFields.map((name) => [name, searchParams.get(name) ?? ""]));
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, apps, given: given as Record<InvoiceField, string> };
+  return { workspace, apps, given: given as Record<InvoiceField, string> };
 }
 
 const statusOf = { form: 400, review: 200, conflict: 409 } as const;
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { workspaceId } = params;
-  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context);
-  const entry = await enterInvoice(context, { member: { userId: user.id, workspaceId: workspace.id }, form });
+  const entry = await enterInvoice(context, { member, form });
   if (entry.at === "receipt") throw redirect(`/workspaces/${workspace.id}/ai/invoices/${entry.id}?recorded`, 303);
   const edited = entry.at === "form" && Object.keys(entry.errors).length === 0;
   return data(entry, { status: edited ? 200 : statusOf[entry.at] });
@@ -39,12 +36,11 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 const titles = { form: "Enter an invoice", review: "Review the invoice", conflict: "Enter an invoice" } as const;
 
 export default function NewInvoicePage() {
-  const { user, workspace, apps, given } = useLoaderData<typeof loader>();
+  const { workspace, apps, given } = useLoaderData<typeof loader>();
   const entry = useActionData<typeof action>() ?? { at: "form" as const, typed: given, errors: {} };
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title={titles[entry.at]}
       lead="One that a provider has issued, and that you have looked at. You see it once more before it is recorded."

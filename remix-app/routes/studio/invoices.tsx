@@ -14,7 +14,7 @@ import { Dotted } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Invoices · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -23,22 +23,17 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const recordsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
   const filter = readImportFilter(url, context);
-  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const reader: StudioReader = member;
   const query = { limit: recordsShown, cursor: url.searchParams.get("cursor") ?? undefined };
   const page = await listProviderInvoices(context, { reader, query, filter });
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, filter, page, now: new Date().toISOString() };
+  return { workspace, filter, page, now: new Date().toISOString() };
 }
 
 export default function InvoicesPage() {
-  const { user, workspace, filter, page, now } = useLoaderData<typeof loader>();
+  const { workspace, filter, page, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   const { totals, records, nextCursor } = page;
@@ -72,7 +67,6 @@ export default function InvoicesPage() {
   const filtered = Object.keys(filter).length > 0;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Invoices"
       lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."

@@ -2,20 +2,15 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/each-page.ts";
 import { keyColumns, listKeys } from "../../studio/keys/keys.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 const keysPerRead = 500;
 
 /** The workspace's keys as a file, all of them; never a secret. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "manage_ai_keys",
-  });
-  const manager = { userId: user.id, workspaceId: workspace.id };
+  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   const pages = eachPage(async (cursor) => {
-    const { keys: records, nextCursor } = await listKeys(context, { ...manager, limit: keysPerRead, cursor });
+    const { keys: records, nextCursor } = await listKeys(context, { ...member, limit: keysPerRead, cursor });
     return { records, nextCursor };
   });
   return csvFile(keyColumns, { name: "keys", pages });

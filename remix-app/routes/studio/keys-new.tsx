@@ -15,7 +15,7 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction = () => [{ title: "New key · Gatehouse" }];
 
@@ -23,23 +23,14 @@ const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireFreshUser(context, request);
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
-  const { email, displayName } = user;
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const kept = takeForm(context, { request, userId: user.id });
-  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept };
+  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request, { keepsForm: true });
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context);
   const read = readKeyForm(form);
   if ("errors" in read) {
@@ -75,13 +66,13 @@ const fields: FieldText[] = [
 ];
 
 export default function NewKeyPage() {
-  const { user, workspace, gatewayUrl, kept } = useLoaderData<typeof loader>();
+  const { workspace, gatewayUrl, kept } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const errors: Record<string, string> = answer?.errors ?? {};
   const typed: Record<string, string> = answer?.typed ?? kept;
   if (answer?.issued) {
     return (
-      <StudioPage user={user} workspace={workspace} title="Keys">
+      <StudioPage workspace={workspace} title="Keys">
         <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
         <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
           I have copied it
@@ -90,7 +81,7 @@ export default function NewKeyPage() {
     );
   }
   return (
-    <StudioPage user={user} workspace={workspace} title="Keys">
+    <StudioPage workspace={workspace} title="Keys">
       <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
         <PostForm noValidate className="max-w-108 space-y-5">
           <ErrorSummary

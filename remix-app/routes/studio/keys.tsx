@@ -13,7 +13,7 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -33,18 +33,12 @@ const change = z.discriminatedUnion("intent", [
 const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("cursor") ?? undefined;
   const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
-  const { email, displayName } = user;
   const asked = listed.keys.find((key) => key.id === searchParams.get("revoke"));
   return {
-    user: { email, displayName },
     workspace,
     ...listed,
     revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
@@ -55,11 +49,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission,
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const asked = change.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   const manager = { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId };
@@ -74,14 +64,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function KeysPage() {
-  const { user, workspace, approval, keys, revoking, page, nextCursor, gatewayUrl, now } =
-    useLoaderData<typeof loader>();
+  const { workspace, approval, keys, revoking, page, nextCursor, gatewayUrl, now } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const here = `/workspaces/${workspace.id}/ai/keys${page}`;
   const toRevoke = answer ? null : revoking;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Keys"
       lead="Your programs call the gateway with these. A key is shown once, when it is made."

@@ -2,14 +2,13 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { Choices } from "../../studio/choices.tsx";
-import { type Range, readRange } from "../../studio/range.ts";
+import { readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { daysEachOf, type Overview, readOverview, shownRows } from "../../studio/usage/overview.ts";
+import { daysEachOf, readOverview, shownRows } from "../../studio/usage/overview.ts";
 import {
   dimensionLabels,
   metricsShown,
   metricViews,
-  type OverviewDimension,
   overviewDimensions,
   readDimension,
   readMetric,
@@ -18,8 +17,8 @@ import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summ
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { StudioContent, StudioFrame } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -28,57 +27,37 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { workspaceId = "" } = params;
   const url = new URL(request.url);
   const range = readRange(url, { now: new Date() });
   const by = readDimension(url);
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const overview = await readOverview(context, {
-    reader: { kind: "member", userId: user.id, workspaceId },
+    reader: member,
     range,
     by,
     daysEach: daysEachOf(range),
     maxRows: shownRows,
   });
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, range, by, overview };
+  return { workspace, range, by, overview };
 }
 
 export default function StudioOverview() {
-  const { user, workspace, range, by, overview } = useLoaderData<typeof loader>();
-  const base = `/workspaces/${workspace.id}/ai`;
-  return (
-    <StudioFrame user={user} workspace={workspace}>
-      {overview.everUsed ? (
-        <Usage base={base} range={range} by={by} overview={overview} />
-      ) : (
-        <StudioContent title="Overview">
-          <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
-        </StudioContent>
-      )}
-    </StudioFrame>
-  );
-}
-
-interface UsageProps {
-  base: string;
-  range: Range;
-  by: OverviewDimension;
-  overview: Overview;
-}
-
-/** What was used in the range. */
-function Usage({ base, range, by, overview }: UsageProps) {
+  const { workspace, range, by, overview } = useLoaderData<typeof loader>();
   const { search } = useLocation();
+  const base = `/workspaces/${workspace.id}/ai`;
+  if (!overview.everUsed) {
+    return (
+      <StudioPage workspace={workspace} title="Overview">
+        <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
+      </StudioPage>
+    );
+  }
   const costVisible = overview.totals.amountUsd !== null;
   const metrics = metricsShown({ costVisible });
   const metric = readMetric(new URLSearchParams(search), { costVisible });
   return (
-    <StudioContent
+    <StudioPage
+      workspace={workspace}
       title="Overview"
       actions={
         <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")}>
@@ -112,7 +91,7 @@ function Usage({ base, range, by, overview }: UsageProps) {
       <Panel>
         <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
       </Panel>
-    </StudioContent>
+    </StudioPage>
   );
 }
 

@@ -11,7 +11,7 @@ import { answerForm, keptDays } from "../../studio/playground/run-form.ts";
 import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Playground · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -26,21 +26,18 @@ const kinds: { kind: PlaygroundEndpoint; label: string; models: PlaygroundModel[
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { workspaceId } = params;
-  const { user, workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
-  const { email, displayName } = user;
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
   const [models, kept] = await Promise.all([
     listPlaygroundModels(context, { workspaceId: workspace.id, signal: request.signal }),
-    keptDays(context, { userId: user.id, workspaceId: workspace.id }),
+    keptDays(context, member),
   ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
-  return { user: { email, displayName }, workspace, kind: kindOf(request), models, kept, gatewayUrl };
+  return { workspace, kind: kindOf(request), models, kept, gatewayUrl };
 }
 
 /** Where no script sends the form: the whole answer, with the page. Nothing of it is kept here. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { workspaceId } = params;
-  const { workspace } = await requireWorkspacePermission(context, { request, workspaceId, permission });
+  const { workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context, { maxValueLength: maxBodyBytes });
   const posted = { kind: kindOf(request), form, workspaceId: workspace.id, signal: request.signal };
   const answer = await answerForm(context, posted);
@@ -53,14 +50,13 @@ function kindOf(request: Request): PlaygroundEndpoint {
 }
 
 export default function PlaygroundPage() {
-  const { user, workspace, kind, models, kept, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspace, kind, models, kept, gatewayUrl } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const wanted = kinds.find((each) => each.kind === kind)?.models;
   const usable = models?.filter((model) => model.kind === wanted);
   const panel = { workspaceId: workspace.id, gatewayUrl };
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Playground"
       lead="Try a model with your own session. Each answer is a run of this workspace, metered and billed as any other."

@@ -14,7 +14,7 @@ import { Facts } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -27,14 +27,10 @@ const readAtOf = z.iso.datetime({ offset: true }).nullable();
 const maxFields = 500;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission: "use_ai_studio" } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
-  const member = { userId: user.id, workspaceId: workspace.id };
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const [policy, frame] = await Promise.all([readAiPolicy(context, member), readPolicyFrame(context, member)]);
   const rows = modelRows(frame, policy);
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     manages: workspace.permissions.includes("manage_ai_policy"),
     frame,
@@ -47,9 +43,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const asked = { request, workspaceId: params.workspaceId, permission: "manage_ai_policy" } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, asked);
-  const member = { userId: user.id, workspaceId: workspace.id };
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   const form = await readForm(request, context, { maxFields });
   const [policy, frame] = await Promise.all([readAiPolicy(context, member), readPolicyFrame(context, member)]);
   const { fields, rules, errors } = readPolicyForm(form, modelRows(frame, policy));
@@ -65,11 +59,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function PolicyPage() {
-  const { user, workspace, manages, frame, rows, policy, fields, saved, now } = useLoaderData<typeof loader>();
+  const { workspace, manages, frame, rows, policy, fields, saved, now } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Policy"
       lead={

@@ -6,21 +6,16 @@ import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { rangeOfFile } from "../../studio/range.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The reconciliation page's lines of the same address, all of them, as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { range, months, today } = readReconciledRange(new URL(request.url), { now: new Date() });
   rangeOfFile(range, context);
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const pages = eachPage(async (cursor) => {
     const query = { ...months, limit: recordsPerRead, cursor };
-    const { records, nextCursor } = await reconcileCosts(context, { reader, query });
+    const { records, nextCursor } = await reconcileCosts(context, { reader: member, query });
     return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
   });
   return csvFile(cellColumns, { name: `reconciliation ${months.from.slice(0, 7)}`, pages });

@@ -12,7 +12,7 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Reconciliation · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
@@ -22,22 +22,16 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const recordsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
   const { range, months, today } = readReconciledRange(url, { now: new Date() });
-  const reader: StudioReader = { kind: "member", userId: user.id, workspaceId: workspace.id };
+  const reader: StudioReader = member;
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const { records, totals, nextCursor } = await reconcileCosts(context, {
     reader,
     query: { ...months, limit: recordsShown, cursor },
   });
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     range,
     months,
@@ -48,13 +42,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function ReconciliationPage() {
-  const { user, workspace, range, months, cells, totals, nextCursor } = useLoaderData<typeof loader>();
+  const { workspace, range, months, cells, totals, nextCursor } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai`;
   const { first, last } = rangeDays(months);
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Reconciliation"
       lead="What the gateway metered, what apps imported and what providers invoiced, side by side."

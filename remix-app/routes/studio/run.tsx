@@ -7,46 +7,34 @@ import { describeRunContent, openRunContent, readRun } from "../../studio/runs/r
 import { buttonClass } from "../../ui/button.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction = () => [{ title: "Run · Gatehouse" }];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
-  const member = { userId: user.id, workspaceId: workspace.id };
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const found = await readRun(context, { ...member, runId: params.runId ?? "" });
   // What was said is for those who may choose that it is kept; nobody else learns even whether it is.
   const content = workspace.permissions.includes("manage_ai_policy")
-    ? await describeRunContent(context, { reader: { kind: "member", ...member }, runId: found.run.id })
+    ? await describeRunContent(context, { reader: member, runId: found.run.id })
     : null;
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, ...found, content, now: new Date().toISOString() };
+  return { workspace, ...found, content, now: new Date().toISOString() };
 }
 
 /** Shows what was said, and writes down that it was shown. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "manage_ai_policy",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   await readForm(request, context);
-  const member = { userId: user.id, workspaceId: workspace.id };
   const { run } = await readRun(context, { ...member, runId: params.runId ?? "" });
-  const opened = await openRunContent(context, { reader: { kind: "member", ...member }, runId: run.id });
+  const opened = await openRunContent(context, { reader: member, runId: run.id });
   return data({ opened }, { status: opened ? 200 : 404 });
 }
 
 export default function RunPage() {
-  const { user, workspace, content, now, ...detail } = useLoaderData<typeof loader>();
+  const { workspace, content, now, ...detail } = useLoaderData<typeof loader>();
   const opened = useActionData<typeof action>()?.opened;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Run"
       lead={<Moment at={detail.run.createdAt} now={now} />}

@@ -4,15 +4,11 @@ import { eachPage, recordsPerRead } from "../../http/each-page.ts";
 import { rangeOfFile } from "../../studio/range.ts";
 import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The runs under the page's filters as a file, all of them, the newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
   rangeOfFile(range, context);

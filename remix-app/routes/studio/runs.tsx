@@ -10,7 +10,7 @@ import { listRuns } from "../../studio/runs/runs.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: false };
 
@@ -21,20 +21,14 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const runsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const now = new Date();
   const url = new URL(request.url);
   const { filter, range, asked, cursor } = readRunQuery(url, { requestId: context.requestId, now });
   const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsShown, cursor };
   const { runs, nextCursor } = await listRuns(context, page);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     runs,
     range,
@@ -46,12 +40,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function RunsPage() {
-  const { user, workspace, runs, range, asked, older, first, now } = useLoaderData<typeof loader>();
+  const { workspace, runs, range, asked, older, first, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
     <StudioPage
-      user={user}
       workspace={workspace}
       title="Runs"
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."

@@ -3,18 +3,13 @@ import { csvFile } from "../../http/csv.ts";
 import { readFileRange } from "../../studio/range.ts";
 import { overviewColumns, readWholeOverview } from "../../studio/usage/overview.ts";
 import { readDimension } from "../../studio/usage/overview-metric.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The overview's table as a file: each day for itself, and all there is of everything else. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspacePermission(context, {
-    request,
-    workspaceId: params.workspaceId,
-    permission: "use_ai_studio",
-  });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const by = readDimension(new URL(request.url));
-  const reader = { kind: "member", userId: user.id, workspaceId: workspace.id } as const;
   const range = readFileRange(request, context);
-  const rows = await readWholeOverview(context, { reader, range, by });
+  const rows = await readWholeOverview(context, { reader: member, range, by });
   return csvFile(overviewColumns(by), { name: `usage-by-${by}`, pages: [rows] });
 }

@@ -13,7 +13,7 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const { requestId } = context;
   if (!workspace.isOwner) throw problem("FORBIDDEN", { requestId, detail: "A workspace's owners read its activity." });
   const given = new URL(request.url).searchParams.get("before");
@@ -26,9 +26,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     listMembers(user, place),
   ]);
   const names = new Map(members.map(({ userId, name }) => [userId, name]));
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     entries: log.entries.map((entry) => ({
       ...entry,
@@ -40,9 +38,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function ActivityPage() {
-  const { user, workspace, entries, next, now } = useLoaderData<typeof loader>();
+  const { workspace, entries, next, now } = useLoaderData<typeof loader>();
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       <Card title="Activity" lead="What was changed in this workspace, and by whom. Only its owners see this.">
         {entries.length === 0 ? <p className="text-muted">Nothing has been changed yet.</p> : null}
         <ul>

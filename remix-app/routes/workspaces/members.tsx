@@ -19,7 +19,7 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const place = { workspaceId: workspace.id, requestId: context.requestId };
   const manages = workspace.permissions.includes("manage_members");
   const [members, roles, invitations] = await Promise.all([
@@ -42,7 +42,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const form = Object.fromEntries(await readForm(request, context));
   const change = memberChange.safeParse(form);
   if (!change.success) {
@@ -79,7 +79,7 @@ export default function MembersPage() {
   const answer = useActionData<typeof action>();
   const here = `/workspaces/${workspace.id}/members`;
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? (
         <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} />

@@ -13,7 +13,7 @@ import { Card } from "../../ui/card.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listMembers, listRoles } from "../../workspaces/members.ts";
-import { requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm } from "../../workspaces/role-form.tsx";
 import { mayDefine } from "../../workspaces/roles.ts";
@@ -28,8 +28,7 @@ async function requireRole(
   { request, params }: Pick<LoaderFunctionArgs, "request" | "params">,
 ) {
   const permission = "manage_members";
-  const options = { request, workspaceId: params.workspaceId, permission } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, options);
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;
   const roles = await listRoles(user, { workspaceId: workspace.id, requestId });
   const role = roles.find(({ id }) => id === params.roleId);
@@ -46,9 +45,7 @@ async function requireRole(
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace, role } = await requireRole(context, { request, params });
   const members = await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId });
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     role,
     members: members.filter(({ roleId }) => roleId === role.id).map(({ userId, name }) => ({ userId, name })),
@@ -78,11 +75,11 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RolePage() {
-  const { user, workspace, role, members } = useLoaderData<typeof loader>();
+  const { workspace, role, members } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const names = members.map(({ name }) => name).join(", ");
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       <Card title={`Role “${role.name}”`} lead={names ? `Who has it: ${names}.` : "Nobody has it yet."}>
         <RoleForm
           intent="save"

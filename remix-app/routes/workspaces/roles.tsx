@@ -6,7 +6,7 @@ import { Card } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listMembers, listRoles } from "../../workspaces/members.ts";
-import { requireWorkspace, requireWorkspacePermission } from "../../workspaces/permission.ts";
+import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
 import { mayDefine } from "../../workspaces/roles.ts";
@@ -22,12 +22,10 @@ const notices: Record<string, string> = {
 };
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const place = { workspaceId: workspace.id, requestId: context.requestId };
   const [members, roles] = await Promise.all([listMembers(user, place), listRoles(user, place)]);
-  const { email, displayName } = user;
   return {
-    user: { email, displayName },
     workspace,
     done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
     roles: roles.map((role) => ({
@@ -40,8 +38,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const permission = "manage_members";
-  const options = { request, workspaceId: params.workspaceId, permission } as const;
-  const { user, workspace } = await requireWorkspacePermission(context, options);
+  const { user, workspace } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;
   const form = await readForm(request, context);
   const change = parseRoleChange(form);
@@ -57,10 +54,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RolesPage() {
-  const { user, workspace, done, roles } = useLoaderData<typeof loader>();
+  const { workspace, done, roles } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       {done && !answer ? <Notice tone="good">{done}</Notice> : null}
       <Card title="Roles" lead="What people may do in this workspace follows from their role.">
         <RoleList roles={roles} />

@@ -21,15 +21,13 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const members = workspace.isOwner
     ? await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId })
     : [];
-  const { email, displayName } = user;
   const heirs = members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name }));
   const heir = new URL(request.url).searchParams.get("heir");
   return {
-    user: { email, displayName },
     workspace,
     manages: workspace.permissions.includes("manage_workspace_settings"),
     heirs,
@@ -38,7 +36,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
+  const { user, workspace } = await requireWorkspace(context, { request, params });
   const typed = Object.fromEntries(await readForm(request, context));
   const change = settingsChange.safeParse(typed);
   if (!change.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
@@ -52,13 +50,13 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function WorkspaceSettingsPage() {
-  const { user, workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
+  const { workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
   const here = `/workspaces/${workspace.id}/settings`;
   const answer = useActionData<typeof action>();
   const failedAt = (field: string) => (answer?.failed?.field === field ? [answer.failed.message] : undefined);
   const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed ? (
         <ErrorSummary

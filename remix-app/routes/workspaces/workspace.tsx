@@ -11,20 +11,19 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requireWorkspace(context, { request, workspaceId: params.workspaceId });
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
+  const { workspace } = await requireWorkspace(context, { request, params });
+  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function WorkspaceOverview() {
-  const { user, workspace, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspace, gatewayUrl } = useLoaderData<typeof loader>();
   const facts = [
     ["Plan", workspace.planId],
     ["Kind", workspace.personal ? "personal" : "shared"],
     ["Your role", workspace.role],
   ] as const;
   return (
-    <WorkspacePage user={user} workspace={workspace}>
+    <WorkspacePage workspace={workspace}>
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="About this workspace">
           <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-8 gap-y-2">

@@ -17,8 +17,7 @@ export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const { email, displayName } = user;
-  return { user: { email, displayName }, workspaces: await listWorkspaces(user, context) };
+  return { workspaces: await listWorkspaces(user, context) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -36,10 +35,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function WorkspacesPage() {
-  const { user, workspaces } = useLoaderData<typeof loader>();
+  const { workspaces } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <AppPage user={user} title="Workspaces">
+    <AppPage title="Workspaces">
       <Card title="Yours" lead="Your personal one comes first.">
         <WorkspaceList workspaces={workspaces} />
       </Card>

@@ -167,7 +167,7 @@ export const signInStates = statesOf("Sign in", [
     async ({ page }) => {
       await page.getByLabel("Email").fill("nadia.lind@northern-lights.example");
       await press(page, "Send the link again");
-      await page.getByText("a new link is on its way").waitFor();
+      await page.getByText("check your inbox").waitFor();
     },
   ],
   ["Link of a sign-up mail", "sign-in/confirm", "nobody", "/signup", confirmAs],

@@ -54,17 +54,16 @@ export function forward(incoming: IncomingMessage, outgoing: ServerResponse, opt
       if (!incoming.readableEnded) upstream.destroy();
     });
   });
-  upstream.on("error", () => {
+  upstream.on("error", () => incoming.unpipe(upstream));
+  upstream.once("close", () => {
     incoming.unpipe(upstream);
+    // What is left of a body that the service did not want would hold up the client's next request.
+    incoming.resume();
+    // Not only after an error: a switch to another protocol is not passed on either.
     if (outgoing.headersSent || outgoing.destroyed) return;
     const { status, body, headers } = options.unreachable;
     outgoing.writeHead(status, { ...headers, ...options.crossOrigin, "content-type": "application/json" });
     outgoing.end(JSON.stringify(body));
-  });
-  // What is left of a body that the service did not want would hold up the client's next request.
-  upstream.once("close", () => {
-    incoming.unpipe(upstream);
-    incoming.resume();
   });
   incoming.pipe(upstream);
 }

@@ -314,6 +314,19 @@ describe("functions", () => {
     }
   });
 
+  test("a service that switches to another protocol is answered for", async () => {
+    const switching = createServer().on("upgrade", (_request, socket) => {
+      socket.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+    });
+    const url = await listen(switching);
+    const gateway = await startGateway({ identity: url, functions: url });
+    const headers = { connection: "upgrade", upgrade: "websocket" };
+    const call = httpRequest(`${gateway}/functions/v1/socket`, { headers }).end();
+    const [response] = (await once(call, "response")) as [IncomingMessage];
+    expect(response.statusCode).toBe(503);
+    expect(await text(response)).toContain("message");
+  });
+
   test("an answer that breaks off breaks off for the client too", async () => {
     answer = (_request, response) => {
       response.write("half of it");

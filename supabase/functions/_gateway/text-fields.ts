@@ -29,7 +29,7 @@ export const fileData = z.looseObject({
   file_id: storedFile,
   file_url: z.never({ error: "Send the file's content as file_data." }).optional(),
   // OpenRouter fetches an address: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
-  file_data: z.string().regex(/^(data:|[^:]+$)/i, "must be base64 or a data URL"),
+  file_data: z.string().regex(/^(data:|[\w+/=\s-]+$)/i, "must be base64 or a data URL"),
   filename: z.string().optional(),
 });
 /** A tool that `allowed_tools` names. */

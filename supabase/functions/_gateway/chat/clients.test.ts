@@ -31,17 +31,23 @@ describe("what could change the bill does not pass", () => {
   });
 
   // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
-  test.for(["https://example.com/a.pdf", "http://example.com/a.pdf", "HTTPS://example.com/a.pdf", "gs://bucket/a.pdf"])(
-    "a file's content is not an address: %s",
+  test.for([
+    "https://example.com/a.pdf",
+    "http://example.com/a.pdf",
+    "HTTPS://example.com/a.pdf",
+    "gs://bucket/a.pdf",
+    "//example.com/a.pdf",
+  ])("a file's content is not an address: %s", (file_data) => {
+    expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
+  });
+
+  test.for(["data:application/pdf;base64,JVBERi0=", "JVBERi0=", "JVBE\r\nRi0_"])(
+    "a file's content passes: %s",
     (file_data) => {
-      expect(refusal(user({ type: "file", file: { filename: "a.pdf", file_data } }))).toMatchObject({ status: 400 });
+      const body = user({ type: "file", file: { filename: "a.pdf", file_data } });
+      expect(sent(body).messages).toEqual(body.messages);
     },
   );
-
-  test.for(["data:application/pdf;base64,JVBERi0=", "JVBERi0="])("a file's content passes: %s", (file_data) => {
-    const body = user({ type: "file", file: { filename: "a.pdf", file_data } });
-    expect(sent(body).messages).toEqual(body.messages);
-  });
 
   // https://openrouter.ai/docs/client-sdks/typescript/models/reasoningconfig has `mode`, as responses do.
   test("OpenRouter's reasoning has no mode that makes several answers", () => {

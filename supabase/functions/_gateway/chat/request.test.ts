@@ -478,6 +478,13 @@ describe("the gateway's own tools", () => {
     expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
   });
 
+  test.for(["auto", "required"] as const)("an empty list of tools beside them changes nothing: %s", (tool_choice) => {
+    const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
+    expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
+      expect.objectContaining({ request: readChat(asked, 100).request, ignored: [] }),
+    );
+  });
+
   test("max_steps alone changes nothing", () => {
     for (const fields of [
       { max_steps: 8 },

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { chatSchema } from "../chat/schema.ts";
+import { generateSchema } from "../generate/surface.ts";
 import { responsesSchema } from "../responses/schema.ts";
+import { speechSchema } from "../speech/request.ts";
 import { parseBody } from "./parse-body.ts";
 
 test.for([
@@ -18,4 +20,20 @@ test.for([
 
 test("says something else of a field that is there", () => {
   expect(() => parseBody(responsesSchema, { model: 1, input: "hi" })).toThrow(/expected string, received number/);
+});
+
+test.for(["constructor", "toString", "__proto__"])("refuses an unknown field like any other: %s", (name) => {
+  const options = expect.objectContaining({ param: name });
+  const unknown = { code: "invalid_request", message: `Unknown field: ${name}`, options };
+  const body = JSON.parse(`{ "prompt": "hi", "input": "hi", "${name}": 1 }`);
+  const { prompt, input, ...rest } = body;
+  expect(() => parseBody(generateSchema, { prompt, ...rest })).toThrow(expect.objectContaining(unknown));
+  expect(() => parseBody(speechSchema, { input, ...rest })).toThrow(expect.objectContaining(unknown));
+});
+
+test.for([5, "x".repeat(513)])("says what is wrong with metadata that is named type: %#", (type) => {
+  const options = expect.objectContaining({ param: "metadata.type" });
+  const body = { model: "m", input: "hi", metadata: { type } };
+  const invalid = { code: "invalid_request", options };
+  expect(() => parseBody(responsesSchema, body)).toThrow(expect.objectContaining(invalid));
 });

@@ -63,11 +63,12 @@ export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unkn
   const path = issue?.path.map(String) ?? [];
   const unknown = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   const param = [...path, ...(unknown === undefined ? [] : [unknown])].join(".").slice(0, 256) || undefined;
-  const cure = [path.join("."), path[0] ?? unknown ?? ""].flatMap((name) => refused[name] ?? []).at(0);
-  if (cure !== undefined) return unsupported(param, cure);
+  const named = [path.join("."), path[0] ?? unknown ?? ""].find((name) => Object.hasOwn(refused, name));
+  if (named !== undefined) return unsupported(param, refused[named]);
   const isNever = issue?.code === "invalid_type" && issue.expected === "never";
   if (isNever || path.at(-1) === "file_id") return unsupported(param, issue?.message);
-  if (path.at(-1) === "type" && valueAt(body, path) !== undefined) {
+  const isNoChoice = issue?.code === "invalid_union" || issue?.code === "invalid_value";
+  if (isNoChoice && path.at(-1) === "type" && valueAt(body, path) !== undefined) {
     return unsupported(param, "Leave it out, or send a type that the API reference lists.");
   }
   const message = unknown === undefined ? issue?.message : `Unknown field: ${unknown.slice(0, 128)}`;

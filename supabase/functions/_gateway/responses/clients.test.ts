@@ -27,7 +27,7 @@ describe("what could change the bill does not pass", () => {
   });
 
   // OpenRouter fetches a URL in `file_data`: https://openrouter.ai/docs/guides/overview/multimodal/pdfs
-  test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf"])(
+  test.for(["https://example.com/a.pdf", "HTTP://example.com/a.pdf", "//example.com/a.pdf"])(
     "a file's content is not an address: %s",
     (url) => {
       const body = user({ type: "input_file", filename: "a.pdf", file_data: url });

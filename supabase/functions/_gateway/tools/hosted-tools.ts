@@ -69,7 +69,12 @@ export const hostedOrClientTool = z.looseObject({
 export const toolChoiceCure = "Name a function or custom tool of your own.";
 
 type Tool = string | { type: string; execution?: unknown };
-type ToolFields = { tools?: readonly Tool[]; tool_choice?: string | object; parallel_tool_calls?: boolean };
+type ToolFields = {
+  tools?: readonly Tool[];
+  tool_choice?: string | object;
+  parallel_tool_calls?: boolean;
+  platform?: { tools?: readonly string[] };
+};
 
 /** Whether a provider would run the tool. */
 function isHosted(tool: Tool): tool is Exclude<Tool, string> {
@@ -97,11 +102,11 @@ export function leaveOutHostedTools<Fields extends ToolFields>(
   allowed: readonly { type?: unknown }[] | undefined,
   { hasOthers = false } = {},
 ): { request: Fields; ignored: string[] } {
-  const { tools = [], tool_choice: choice } = request;
+  const { tools = [], tool_choice: choice, platform: { tools: serverTools = [] } = {} } = request;
   const { left, ignored } = withoutHosted(tools);
   if (allowed?.some(({ type }) => hosted.has(type))) throw unsupported("tool_choice", toolChoiceCure);
   if (ignored.length === 0 && (left.length > 0 || request.tools === undefined)) return { request, ignored };
-  if (left.length > 0 || hasOthers) return { request: { ...request, tools: left }, ignored };
+  if (left.length > 0 || serverTools.length > 0 || hasOthers) return { request: { ...request, tools: left }, ignored };
   if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", toolChoiceCure);
   const { tools: _, tool_choice, parallel_tool_calls, ...others } = request;
   return { request: others as Fields, ignored };

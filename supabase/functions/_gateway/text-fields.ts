@@ -2,8 +2,8 @@ import { z } from "zod";
 import { stringifyWithSource } from "./http/source-json.ts";
 import { isObject } from "./structured/canonical.ts";
 
-/** Limits of what a text asks for. */
-export const outputLimits = { default: 2_048, max: 32_768 } as const;
+/** Limits of what a text asks for; `whole` is what most models write within the time of an answer that is not streamed. */
+export const outputLimits = { default: 2_048, whole: 8_192, max: 32_768 } as const;
 const maxSchemaCharacters = 100_000;
 
 /** Fields that chat completions and responses have in common. */

@@ -70,11 +70,16 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, and $field", ({ 
 });
 
 // Codex and the Agents SDKs state no limit, and end their turn with an error if an answer reaches one.
-test("a response without a limit may be as long as the model allows, a chat 2,048 tokens", async () => {
+test("a streamed response without a limit may be as long as the model allows, a whole one 8,192 tokens, a chat 2,048", async () => {
   const roomy = await createPricedModel(tenant, { providers: ["first"] });
   await tenant.db.query("update ai.models set output_limit = 9000 where id = $1", [roomy]);
   const client = gateway.clientOf(tenant.key);
+  await client.responses.create({ model: roomy, input: "hello", stream: true }).catch(() => {});
   await client.responses.create({ model: roomy, input: "hello" }).catch(() => {});
   await client.chat.completions.create({ model: roomy, messages });
-  expect(provider.bodies).toMatchObject([{ max_output_tokens: 9_000 }, { max_completion_tokens: 2_048 }]);
+  expect(provider.bodies).toMatchObject([
+    { max_output_tokens: 9_000 },
+    { max_output_tokens: 8_192 },
+    { max_completion_tokens: 2_048 },
+  ]);
 });

@@ -22,10 +22,16 @@ function refusal(body: object): { code: string; param?: string } {
 }
 
 describe("what a response may cost", () => {
-  test("is 32,768 tokens of output at most, or a lower limit under any one name", () => {
-    const [choices, images, inputBytes] = [1, 0, 100];
-    const most = { outputLimit: 32_768, outputLimitAssumed: true, choices, images, inputBytes };
-    expect(readResponses(hello, 100)).toMatchObject(most);
+  test.for([
+    ["a stream", { stream: true }, 32_768],
+    ["a whole answer", {}, 8_192],
+    ["a step of the tool loop", { stream: true, tools: ["calculator"] }, 2_048],
+  ] as const)("is for %s without a limit %j at most", ([, fields, outputLimit]) => {
+    expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ outputLimit, outputLimitAssumed: true });
+  });
+
+  test("is the limit under any one name", () => {
+    expect(readResponses(hello, 100)).toMatchObject({ choices: 1, images: 0, inputBytes: 100 });
     for (const name of ["max_output_tokens", "max_completion_tokens", "max_tokens"]) {
       expect(readResponses({ ...hello, [name]: 32_768 }, 100).outputLimit).toBe(32_768);
       expect(refusal({ ...hello, [name]: 32_769 })).toEqual({ code: "invalid_request", param: name });

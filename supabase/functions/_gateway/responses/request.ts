@@ -71,8 +71,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     model: request.model,
     stream: request.stream === true,
     serviceTier: request.service_tier,
-    // Agents state no limit, and fail at an answer that reaches one. Admission lowers it to the model's.
-    outputLimit: (limitName && request[limitName]) ?? outputLimits.max,
+    outputLimit: (limitName && request[limitName]) ?? assumedLimit({ stream: request.stream, serverTools }),
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "input", output: limitName },
     choices: 1,
@@ -85,6 +84,15 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     inputBytes: bodyBytes - input.imageBytes + (serverTools ? JSON.stringify(functions).length : 0),
     keepsSchema,
   };
+}
+
+/**
+ * The output limit of a response that states none. Agents state none, and fail at an answer that reaches a limit; admission
+ * lowers it to the model's. Each step of our own tool loop reserves it anew.
+ */
+function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
+  if (serverTools) return outputLimits.default;
+  return stream ? outputLimits.max : outputLimits.whole;
 }
 
 const isIncluded = (each: string) => includable.has(each);

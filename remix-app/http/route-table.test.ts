@@ -70,6 +70,12 @@ describe("the route table", () => {
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
 
+  test("knows no path of more than 2,048 characters", () => {
+    const longest = "/login".padEnd(2_048, "/");
+    expect(judge({ method: "GET", pathname: longest })).toMatchObject({ status: "found" });
+    expect(judge({ method: "GET", pathname: `${longest}/` })).toEqual({ status: "not-found" });
+  });
+
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
     "knows no %s",
     (pathname) => {

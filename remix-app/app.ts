@@ -93,7 +93,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   );
   if (clientDir) app.route("/", staticFiles(clientDir));
 
-  /** Opens the session of a request, by its credentials or as nobody's, and makes Remix's load context. */
+  /** Opens the session of a request, anonymous without credentials, and makes Remix's load context. */
   async function openContext(
     state: RequestState,
     credentials: Pick<RequestCredentials, "authorization" | "jar"> = {

@@ -22,7 +22,7 @@ function readArrows(document: string): Arrows {
   );
 }
 
-/** The area of a module; undefined beside the folders. */
+/** The area of a module; undefined outside the folders. */
 const areaOf = (file: string): string | undefined => /^remix-app\/([^/]+)\//.exec(file)?.[1];
 const isTest = (file: string) => /\.(test|spec)\.tsx?$|^remix-app\/testing\//.test(file);
 

@@ -6,9 +6,9 @@ import type { Theme } from "./theme.ts";
 export interface Site {
   theme: Theme;
   requestId: string;
-  /** Whose session this is, for the browser's other tabs; only shown. Empty if nobody is signed in. */
+  /** Whose session this is, for the browser's other tabs; only shown. Empty if signed out. */
   account: string;
-  /** For the account menu; null if nobody is signed in. */
+  /** For the account menu; null if signed out. */
   user: { email: string; displayName: string | null } | null;
   /** For the account menu. */
   accounts: (ListedAccount & { active: boolean })[];

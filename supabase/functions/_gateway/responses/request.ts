@@ -88,7 +88,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
 
 /**
  * The output limit of a response that states none. Agents state none, and fail at an answer that reaches a limit; admission
- * lowers it to the model's. Each step of our own tool loop reserves it anew.
+ * lowers it to the model's. Each step of our own tool loop reserves it again.
  */
 function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;

@@ -5,7 +5,7 @@ import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionAr
 import { renderToPipeableStream } from "react-dom/server";
 import type { RouteHandle } from "./http/route-table.ts";
 import { FailedRequestContext } from "./ui/failed-request.tsx";
-import { NonceContext } from "./ui/nonce.ts";
+import { NonceContext } from "./ui/inline-script.tsx";
 
 // What server.ts runs. It takes them from the build.
 export { createApp } from "./app.ts";

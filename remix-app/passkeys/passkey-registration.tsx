@@ -1,5 +1,5 @@
 import { Button, buttonClass } from "../ui/button.tsx";
-import { useNonce } from "../ui/nonce.ts";
+import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/register.ts?worker&url";
 
 /** The button that makes a passkey of this account, and the way back. Its script enables it where the browser can. */

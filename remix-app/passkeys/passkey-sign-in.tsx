@@ -1,6 +1,6 @@
 import { KeyRound } from "lucide-react";
 import { Button } from "../ui/button.tsx";
-import { useNonce } from "../ui/nonce.ts";
+import { useNonce } from "../ui/inline-script.tsx";
 import scriptUrl from "./browser/sign-in.ts?worker&url";
 
 /**

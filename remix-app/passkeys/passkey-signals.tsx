@@ -1,4 +1,4 @@
-import { useNonce } from "../ui/nonce.ts";
+import { useNonce } from "../ui/inline-script.tsx";
 import type { Signals } from "./browser/signals.ts";
 import scriptUrl from "./browser/signals.ts?worker&url";
 

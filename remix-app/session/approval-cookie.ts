@@ -1,8 +1,7 @@
 import type { Env } from "../config/env.server.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { derivedKey } from "../keys/derived-key.ts";
-import { hmac, isSignature } from "../keys/signature.ts";
+import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 
 type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 

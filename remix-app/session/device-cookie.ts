@@ -1,8 +1,8 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieJar, readCookie, writeCookie } from "../http/cookies.ts";
+import { hmac, isSignature } from "../keys/derived-key.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
-import { hmac, isSignature } from "../keys/signature.ts";
 import type { AccountKeys } from "./account-keys.ts";
 
 /** A browser, as its cookie names it: which one, and that it is that one. */

@@ -3,8 +3,7 @@ import type { Env } from "../config/env.server.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { isForm, readForm } from "../http/form.ts";
-import { derivedKey } from "../keys/derived-key.ts";
-import { hmac, isSignature } from "../keys/signature.ts";
+import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 
 /** With the other cookies of a browser that has ten accounts below what servers take. */
 const maxTextLength = 2_000;

@@ -4,7 +4,7 @@ import type { User } from "@supabase/supabase-js";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
-import { hmac, isSignature } from "../keys/signature.ts";
+import { hmac, isSignature } from "../keys/derived-key.ts";
 
 /**
  * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the

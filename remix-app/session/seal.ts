@@ -1,4 +1,4 @@
-import { hmac } from "../keys/signature.ts";
+import { hmac } from "../keys/derived-key.ts";
 import type { AccountKeys } from "./account-keys.ts";
 import { type StoredSession, storedSession } from "./session-cookie.ts";
 

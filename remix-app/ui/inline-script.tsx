@@ -1,4 +1,4 @@
-import { useNonce } from "./nonce.ts";
+import { createContext, useContext } from "react";
 
 /** A small script of ours in the page itself, with the nonce that the page's policy asks for. */
 export function InlineScript({ source }: { source: string }) {
@@ -11,4 +11,12 @@ export function InlineScript({ source }: { source: string }) {
       dangerouslySetInnerHTML={{ __html: source }}
     />
   );
+}
+
+/** The nonce of this response's scripts. Empty in the browser, which hides nonces once they have been checked. */
+export const NonceContext = createContext("");
+
+/** The nonce to put on a script. */
+export function useNonce(): string {
+  return useContext(NonceContext);
 }

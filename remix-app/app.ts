@@ -204,7 +204,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 }
 
 /**
- * Rebuilds a request for Remix, with the body that was read and on our configured origin, whatever Host says. Its
+ * Rebuilds a request for Remix, with the body that was read and on our configured origin instead of Host. Its
  * Origin has been checked: Remix would compare it with Host, which knows nothing of the configured list.
  */
 function onOurOrigin(

@@ -7,7 +7,7 @@ import { requestIdOf } from "./http/request-id.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 import type { RequestSession } from "./session/request-session.ts";
 
-/** What the server knows of a request before it opens the session. */
+/** A request before its session is opened. */
 interface RequestFacts {
   requestId: string;
   /** For scripts in this response, as named in its Content-Security-Policy. */

@@ -102,7 +102,7 @@ export async function actInConsole(
 
 /**
  * What a function of the database tells the console.
- * @throws Response 503 UNAVAILABLE where it could not be asked, or answered what nobody here can read
+ * @throws Response 503 UNAVAILABLE if the call fails or its answer does not match the schema
  */
 export async function readConsole<Schema extends z.ZodType>(
   context: AppLoadContext,

@@ -65,7 +65,7 @@ export function counterSentence(counter: {
   return `${used} of ${counter.attempts} ${what} ${per}, ${consequences[whenEmpty] ?? whenEmpty}`;
 }
 
-/** The one act of the log that is no admin's: nobody else ends an account, and with it goes who they were. */
+/** The only action that an account's owner takes. Deleting the account also deletes who they were. */
 const deletedByOwner = "account.deleted";
 
 /** What is done, in words of the log. */

@@ -11,7 +11,7 @@ export interface CookieDefinition {
   prefix?: "__Host-" | "__Secure-";
   path: string;
   sameSite?: "strict";
-  /** Null: whoever writes it says. */
+  /** Null if each write sets its own. */
   maxAgeSeconds: number | null;
   /** How we know that it is ours; "none" for what only the visitor can be misled by. */
   signing: string;

@@ -17,8 +17,8 @@ export function hashOf(text: string): string {
 }
 
 /**
- * Bytes that follow from a token and that only our servers can tell: whoever refreshes it at the same moment, on
- * whichever server, comes to the same next one, and the database lets it in once.
+ * Derives a token's successor with a secret key. Servers that refresh one token at the same time derive the same successor,
+ * and the database accepts it once.
  */
 export function successorBytes(token: string, { key, part }: { key: Uint8Array; part: string }): Buffer {
   return createHmac("sha256", key).update(`${part} ${token}`).digest();

@@ -19,7 +19,7 @@ export function openAddAccount(
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
   const named = accounts.find(({ id }) => id === query.get("account"));
-  // The account that the address names, or the one whose session a switch found to be over.
+  // The account in the address, or the one whose session had ended when a switch was tried.
   const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active);

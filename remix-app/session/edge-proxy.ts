@@ -19,7 +19,7 @@ export type RequestAuth =
 
 interface Judgement {
   auth: RequestAuth;
-  /** What the database says of the session, if it was asked. */
+  /** The session's state in the database, if it was read. */
   state?: SessionState;
   /** The browser, if its cookie is one of ours and the database knows it. */
   device: { device: Device; view: DeviceView } | null;

@@ -95,7 +95,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
-  // Also parts of a cookie that are no session.
+  // Also clears chunks of a cookie that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
   const ask = (accessToken: string) =>
     fetchSessionState(accessToken, {

@@ -50,7 +50,7 @@ export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | 
   return { card, done: `${provider}.${outcome}` };
 }
 
-/** What the card says of a notice; null for those of other cards. */
+/** The text of a notice on this card; null for another card's. */
 export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null {
   if (notice?.card !== card) return null;
   const [provider = "", outcome = ""] = notice.done.split(".");

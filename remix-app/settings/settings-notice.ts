@@ -21,7 +21,7 @@ export function leaveNotice(context: CookieContext, { card, done }: SettingsNoti
   writeCookie(context, cookies.notice, { value: `${card}:${done}` });
 }
 
-/** Takes the notice that was left, once: a HEAD request shows it to nobody. */
+/** Takes the notice, once. A HEAD request leaves it, because its response is not shown. */
 export function takeNotice(context: CookieContext, { method }: Request): SettingsNotice | null {
   const value = readCookie(context, cookies.notice);
   if (value === "" || method === "HEAD") return null;

@@ -131,8 +131,8 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
 }
 
 /**
- * The range that a file is of: nobody would see in it that another stands in for a wrong one.
- * @throws Response 400 INVALID_REQUEST where what the address has is none
+ * Requires a valid range for a file, because a file would not show that a default replaced a wrong one.
+ * @throws Response 400 INVALID_REQUEST if the address has no valid range
  */
 export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {
   if (range?.fault) throw problem("INVALID_REQUEST", { requestId, detail: range.fault });

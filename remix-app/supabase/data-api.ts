@@ -11,8 +11,8 @@ const dataTimeoutMs = 3_000;
 const askedOnce = { retry: false };
 
 /**
- * The Data API as our server itself: the secret key, which passes row-level security by. For `.schema("private")` and
- * its functions. Whoever calls has verified the user; nothing that a visitor sent may name one.
+ * The client for the Data API as our server, with the secret key, which bypasses row-level security. For `.schema("private")`
+ * and its functions. Callers have verified the user; no user id may come from what a visitor sent.
  */
 export function createServiceClient(
   { SUPABASE_URL, SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">,
@@ -34,7 +34,7 @@ export function createDataClient(env: Env, accessToken: string): SupabaseClient 
   });
 }
 
-/** A fetch that gives up after a time of its own, beside the caller's signal. */
+/** Returns a fetch with a timeout in addition to the caller's signal. */
 export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
   return (input, init) => {
     const timeout = AbortSignal.timeout(timeoutMs);

@@ -37,7 +37,7 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
 }
 
-/** A time as people say it, for pages that are not hydrated: it is told from when they are sent. */
+/** A relative time for pages that are not hydrated, as of when they are sent. */
 export function RelativeTime({ at }: { at: string }) {
   return <Moment at={at} now={new Date().toISOString()} />;
 }

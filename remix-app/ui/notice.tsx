@@ -18,7 +18,7 @@ export function Notice({ tone = "info", children }: { tone?: keyof typeof tones;
   );
 }
 
-/** What a card says of a success that happened in it; nothing where there was none. */
+/** A notice of a success in this card; renders nothing if there was none. */
 export function CardNotice({
   notice,
   card,

@@ -70,7 +70,7 @@ const drawings: Record<string, ReactNode> = {
   azure: <path d="M2.500 2.500h9v9h-9Zm10 0h9v9h-9Zm-10 10h9v9h-9Zm10 0h9v9h-9Z" />,
 };
 
-/** A provider's sign, beside its name. */
+/** A provider's logo, next to its name. */
 export function ProviderIcon({ provider }: { provider: string }) {
   const drawing = drawings[provider];
   if (!drawing) return <KeyRound aria-hidden="true" className="size-4 shrink-0" />;

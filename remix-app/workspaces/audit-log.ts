@@ -76,7 +76,7 @@ export function activitySentence({
   actorId,
   subject,
 }: Pick<LogEntry, "action" | "actorId" | "subject"> & {
-  /** What the actor is called; null where they are no member any more, or the service itself acted. */
+  /** The actor's name; null if they have left the workspace, or the service itself acted. */
   actor: string | null;
 }): string {
   const what = verbs[action] ?? action.replaceAll(/[._]/g, " ");

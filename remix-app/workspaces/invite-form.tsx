@@ -70,7 +70,7 @@ export function InviteForm({
   );
 }
 
-/** Invitations that nobody has accepted yet. */
+/** Pending invitations. */
 export function InvitationList({ invitations, now }: { invitations: OpenInvitation[]; now: string }) {
   if (invitations.length === 0) return <p className="mt-5 text-muted">No invitation is open.</p>;
   return (

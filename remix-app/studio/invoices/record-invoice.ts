@@ -79,7 +79,7 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
   }
 }
 
-/** Where an entry stands after a step of it. */
+/** The state of an entry after a step. */
 export type InvoiceEntry =
   | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
   | { at: "review"; typed: TypedInvoice; draft: DraftedInvoice; review: InvoiceReview }

@@ -41,7 +41,7 @@ function durationOf(milliseconds: number): string {
 
 /**
  * An answer that was to be JSON, and whether it is what was asked for.
- * @param props.schemaValid the gateway's verdict; undefined where it has none, and JSON is all that can be told
+ * @param props.schemaValid the gateway's verdict; undefined if it has none, so only the JSON syntax is checked
  */
 export function StructuredAnswer({ text, schemaValid }: { text: string; schemaValid: boolean | undefined }) {
   const value = parsed(text);

@@ -40,7 +40,7 @@ export function openToolCalls(conversation: readonly ChatMessage[]): readonly To
   return last?.role === "assistant" ? (last.tool_calls ?? []) : [];
 }
 
-/** Something that was said in a conversation, with what is told of it. */
+/** A message of a conversation, with the facts shown next to it. */
 export interface Entry {
   message: ChatMessage;
   facts?: RunFacts | undefined;

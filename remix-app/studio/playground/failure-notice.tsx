@@ -21,7 +21,7 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
   );
 }
 
-/** What is wrong with a panel's form; each attempt takes the focus to it anew. */
+/** The errors of a panel's form. Each attempt moves the focus to them. */
 export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
   const fields = Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }));
   return <ErrorSummary key={attempts} id="playground-error" form={undefined} fields={fields} />;

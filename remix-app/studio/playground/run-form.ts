@@ -151,7 +151,7 @@ function withoutSaid(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => name !== "prompt" && !name.startsWith("result")));
 }
 
-/** For how many days a workspace keeps what is said in its runs; null where it keeps nothing, or nobody can tell. */
+/** For how many days a workspace keeps what is said in its runs; null if it keeps nothing or the setting cannot be read. */
 export async function keptDays(
   context: AppLoadContext,
   member: { userId: string; workspaceId: string },

@@ -80,7 +80,7 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
   return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
 }
 
-/** How a figure stands against that of the previous range. */
+/** The change of a figure since the previous range. */
 export interface Change {
   direction: "up" | "down" | "same";
   /** Without a sign, such as "12%"; "new" where there was nothing before. */

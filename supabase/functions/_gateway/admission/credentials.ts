@@ -44,7 +44,7 @@ export function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Whoever has no good credential is told that and nothing of their request: 401 and 403 come before 400. */
+/** A request with a bad credential gets 401 or 403 before any 400, so it learns nothing about its body. */
 export async function readOrAuthenticate<Result>(check: () => Promise<unknown>, read: () => Result): Promise<Result> {
   try {
     return read();

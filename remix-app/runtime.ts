@@ -5,8 +5,8 @@ import type { CookieJar } from "./http/cookies.ts";
 import type { Side } from "./http/route-table.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { satelliteRuntime } from "./satellite-runtime.ts";
-import { resendMails } from "./schedule/resend-mails.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
+import { sendDueMails } from "./schedule/send-due-mails.ts";
 import { upkeep } from "./schedule/upkeep.ts";
 import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
@@ -50,7 +50,7 @@ function platformRuntime(env: Env): Runtime {
   return {
     settings: env,
     side: "platform",
-    tasks: [...upkeep(env), ...(env.SMTP_URL ? [resendMails(env), warnOfBudgets(env)] : [])],
+    tasks: [...upkeep(env), ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env)] : [])],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],
     given: { env },
     openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),

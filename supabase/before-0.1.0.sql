@@ -126,7 +126,7 @@ alter function private.accounts_like(text,integer) rename to find_accounts_match
 alter function private.record_admin_act(jsonb,jsonb) rename to record_admin_action;
 alter function private.last_admin_act(text) rename to last_admin_action;
 alter function private.may_read_console(jsonb) rename to can_read_console;
-alter function private.tell_owner(jsonb,jsonb) rename to notify_owner;
+drop function private.tell_owner(jsonb,jsonb);
 alter function private.names_each_once(workspace_permission[]) rename to has_unique_items;
 alter function private.end_app_credentials_of_user() rename to revoke_user_app_credentials;
 alter function private.end_credentials_of_app() rename to revoke_app_credentials;

@@ -4,9 +4,11 @@ interface EventKind {
   label: string;
   /** A change that matters: the owner gets a mail with this subject, and this first sentence. */
   notice?: { subject: string; what: string };
+  /** An administrator did it: where and by which device is not the owner's to know. */
+  byAdmin?: boolean;
 }
 
-/** The closed list of kinds in `public.security_events`. */
+/** The closed list of kinds in `public.security_events`. `private.is_told_by_mail` lists those with a notice. */
 const eventKinds = {
   sign_in: { label: "Signed in" },
   sign_out: { label: "Signed out" },
@@ -49,10 +51,37 @@ const eventKinds = {
   },
   authenticators_reset: {
     label: "An administrator removed the authenticator apps",
+    byAdmin: true,
     notice: {
       subject: "Your authenticator apps were removed",
       what: "An administrator of this service removed the authenticator apps of your account and signed you out everywhere.",
     },
+  },
+  mfa_required: {
+    label: "An administrator required a second factor",
+    byAdmin: true,
+    notice: {
+      subject: "Your account now needs a second factor",
+      what: "An administrator of this service requires a second factor for your account. The next sign-in asks for a code from your authenticator app, or to set one up.",
+    },
+  },
+  mfa_made_optional: {
+    label: "An administrator made the second factor optional",
+    byAdmin: true,
+    notice: {
+      subject: "Your second factor is optional now",
+      what: "An administrator of this service made the second factor of your account optional. Your authenticator apps stay as they are.",
+    },
+  },
+  account_banned: {
+    label: "An administrator blocked the account",
+    byAdmin: true,
+    notice: { subject: "Your account was blocked", what: "An administrator of this service blocked your account." },
+  },
+  account_unbanned: {
+    label: "The account was unblocked",
+    byAdmin: true,
+    notice: { subject: "Your account was unblocked", what: "Your account was unblocked. You can sign in again." },
   },
   recovery_codes_created: {
     label: "Made new recovery codes",
@@ -87,6 +116,10 @@ const eventKinds = {
       what: "All devices but the one that asked for it were signed out of your account.",
     },
   },
+  all_sessions_revoked: {
+    label: "Signed out everywhere",
+    notice: { subject: "You were signed out everywhere", what: "All devices were signed out of your account." },
+  },
   workspace_handed_over: {
     label: "Handed a workspace over",
     notice: {
@@ -109,11 +142,10 @@ export type EventName = keyof typeof eventKinds;
 
 /** What a kind is called, also where it is of a version of tomorrow. */
 export function eventLabel(kind: string): string {
-  return kind in eventKinds ? eventKinds[kind as EventName].label : kind.replaceAll("_", " ");
+  return eventKind(kind)?.label ?? kind.replaceAll("_", " ");
 }
 
-/** The notice that a kind takes, or null. */
-export function noticeOf(kind: EventName): EventKind["notice"] | null {
-  const { notice }: EventKind = eventKinds[kind];
-  return notice ?? null;
+/** What is known of a kind; undefined for a kind of another version. */
+export function eventKind(kind: string): EventKind | undefined {
+  return kind in eventKinds ? eventKinds[kind as EventName] : undefined;
 }

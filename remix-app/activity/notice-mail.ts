@@ -1,51 +1,50 @@
 import { quoted } from "../mail/inert-text.ts";
 import type { Mail } from "../mail/mail-body.ts";
+import { eventKind, eventLabel } from "./event-kinds.ts";
 import { methodLabel } from "./method-label.ts";
 
-/** Where something happened, as the owner can recognise it. */
-interface Place {
-  to: string;
-  when: Date;
+/** An event as the mail about it needs it. */
+export interface ToldEvent {
+  kind: string;
+  method: string | null;
   device: string;
   address: string;
-  /** Our web origin, for links. */
-  origin: string;
+  details: Record<string, string>;
+  when: Date;
+  /** Added without our pages, and not kept by the owner yet. */
+  unconfirmed: boolean;
 }
 
-/** The mail about a change that matters: what, when, from where, and what to do. */
-export function noticeMail(notice: Place & { subject: string; what: string; details: Record<string, string> }): Mail {
-  const { to, subject, what, details } = notice;
-  const facts = Object.entries(details).map(
-    ([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${quoted(value)}`,
-  );
-  return { to, subject, text: [what, [...facts, ...placeLines(notice)].join("\n"), ...whatToDo(notice)].join("\n\n") };
+/**
+ * The mail that tells an account's owner about an event: what, when, from where, and what to do.
+ * @param options.origin our web origin, for links
+ */
+export function eventMail(event: ToldEvent, { to, origin }: { to: string; origin: string }): Mail {
+  const { kind, device, address, details } = event;
+  const { notice, byAdmin } = eventKind(kind) ?? {};
+  const when = `When: ${timeOf(event.when)}`;
+  if (byAdmin && notice) {
+    const help = `If you did not ask for help, tell the administrators of this service, and see what changed: ${origin}/settings/security`;
+    return { to, subject: notice.subject, text: [notice.what, when, help].join("\n\n") };
+  }
+  const subject = notice?.subject ?? (kind === "sign_in" ? "New sign-in to your account" : "Your account was changed");
+  const what = notice?.what ?? (kind === "sign_in" ? newPlace : `${eventLabel(kind)}.`);
+  const facts = [
+    ...(kind === "sign_in" ? [`Method: ${methodLabel(event.method ?? "")}`] : []),
+    ...Object.entries(details).map(([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${quoted(value)}`),
+    when,
+    `Device: ${quoted(device)}`,
+    `Address: ${quoted(address)}`,
+  ];
+  const unconfirmed = event.unconfirmed ? [`${unconfirmedAddition} ${origin}/settings/security`] : [];
+  return { to, subject, text: [what, facts.join("\n"), ...unconfirmed, ...whatToDo(origin)].join("\n\n") };
 }
 
-/** The mail about what an administrator did to an account. */
-export function officeNoticeMail({
-  to,
-  subject,
-  what,
-  when,
-  origin,
-}: Pick<Place, "to" | "when" | "origin"> & { subject: string; what: string }): Mail {
-  const help = `If you did not ask for help, tell the administrators of this service, and see what changed: ${origin}/settings/security`;
-  return { to, subject, text: [what, `When: ${timeOf(when)}`, help].join("\n\n") };
-}
-
-/** The mail about a sign-in by a device or from an address that was not there before. */
-export function newSignInMail(notice: Place & { method: string }): Mail {
-  const what = "Somebody signed in to your account from a device or a place that we had not seen with it before.";
-  const facts = [`Method: ${methodLabel(notice.method)}`, ...placeLines(notice)];
-  return {
-    to: notice.to,
-    subject: "New sign-in to your account",
-    text: [what, facts.join("\n"), ...whatToDo(notice)].join("\n\n"),
-  };
-}
+const newPlace = "Somebody signed in to your account from a device or a place that we had not seen with it before.";
+const unconfirmedAddition = "It was added by an app and is unconfirmed. Keep or remove it here:";
 
 /** The last mail of an account: its log is gone, so this is what says when. */
-export function accountDeletedMail({ to, when }: Pick<Place, "to" | "when">): Mail {
+export function accountDeletedMail({ to, when }: { to: string; when: Date }): Mail {
   const what = `Your account was deleted on ${timeOf(when)}, with everything that hung on it.`;
   return { to, subject: "Your account was deleted", text: `${what}\n\nNobody can sign in to it any more.` };
 }
@@ -54,11 +53,7 @@ function timeOf(when: Date): string {
   return `${when.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short", timeZone: "UTC" })} UTC`;
 }
 
-function placeLines({ when, device, address }: Place): string[] {
-  return [`When: ${timeOf(when)}`, `Device: ${quoted(device)}`, `Address: ${quoted(address)}`];
-}
-
-function whatToDo({ origin }: Place): string[] {
+function whatToDo(origin: string): string[] {
   return [
     "If this was you, there is nothing to do.",
     `If it was not, somebody else may be in your account. Choose a new password, which signs out every device: ${origin}/forgot-password`,

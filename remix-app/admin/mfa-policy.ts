@@ -5,7 +5,6 @@ import { removeFactors } from "../mfa/remove-factors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type ConsoleChange, callConsole, confirms, notConfirmed, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
-import { tellOwner } from "./tell-owner.ts";
 
 const accountSchema = z.object({
   id: z.uuid(),
@@ -80,7 +79,6 @@ export async function resetAuthenticators(
   if (!(await removeFactors(createServiceClient(context.env), account.id))) return refusals.factors_left;
   const done = await takeStep(context, { ...change, generation: begun.generation, admin, step: "finish_reset" });
   if (done.outcome === "refused") return done;
-  await tellOwner(context, { userId: account.id, kind: "authenticators_reset" });
   return { outcome: "changed" };
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { afterStackServer, mailEnvDown as down, mailEnv as env, lockOutbox } from "../../scripts/test/mail-env.ts";
-import { resendMails } from "../schedule/resend-mails.ts";
+import { sendDueMails } from "../schedule/send-due-mails.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { sendMail } from "./send-mail.ts";
@@ -22,7 +22,7 @@ async function kept() {
   const { data } = await outbox().select("id, attempts, subject").eq("recipient", to);
   return data ?? [];
 }
-const runResend = (given = env) => resendMails(given).run(AbortSignal.timeout(10_000));
+const runResend = (given = env) => sendDueMails(given).run(AbortSignal.timeout(10_000));
 async function makeDue(): Promise<void> {
   await afterStackServer();
   await outbox()

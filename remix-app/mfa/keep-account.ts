@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
+import { discardSession } from "../session/discard-session.ts";
 import { requireKeptSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 
@@ -16,9 +17,9 @@ export async function keepAccount(
   const { session, requestId } = context;
   const before = session.stored;
   await signIn();
-  const { claims } = requireKeptSession(context);
+  const { claims, session: made } = requireKeptSession(context);
   if (claims.sub === user.id) return;
-  await session.authClient().auth.signOut({ scope: "local" });
+  await discardSession(context, made);
   if (before) session.store(before);
   throw problem("FORBIDDEN", { requestId, detail: `That is another account's. You are signed in as ${user.email}.` });
 }

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { tellWithChange, toldOwner } from "../activity/record-event.ts";
+import { describedEvent, recordedEvent, type SecurityEvent, sendEventMails } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { listAuthenticators } from "./authenticators.ts";
 
 const answered = z.union([
-  toldOwner.extend({ outcome: z.literal("deleted") }),
+  z.intersection(z.object({ outcome: z.literal("deleted") }), recordedEvent.unwrap()),
   z.object({ outcome: z.enum(["last_of_required", "insufficient_aal", "not_found"]) }),
 ]);
 
@@ -25,18 +25,18 @@ export async function removeAuthenticator(
   const { env, requestId, session } = context;
   const removed = (await listAuthenticators(context, user.id)).find(({ id, verified }) => id === factorId && verified);
   if (!removed) return true;
-  const notice = tellWithChange(context, {
+  const event: SecurityEvent = {
     userId: user.id,
     kind: "authenticator_removed",
     details: { name: removed.name },
-  });
+  };
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("delete_authenticator", {
       subject_id: user.id,
       actor_session_id: user.sessionId,
       target_id: factorId,
-      ...notice.args,
+      event: describedEvent(context, event),
     });
   const answer = answered.safeParse(data);
   if (error || !answer.success) {
@@ -46,7 +46,7 @@ export async function removeAuthenticator(
   }
   switch (answer.data.outcome) {
     case "deleted":
-      notice.send(answer.data);
+      sendEventMails(context, { event, recorded: answer.data });
       await renewToken(session);
       return true;
     case "not_found":

@@ -227,7 +227,7 @@ describe("a link into which somebody else was lured", () => {
     const email = journey.newEmail();
     await journey.comeBack(url, { email });
     expect(await journey.providersOf(attacker.email)).toEqual(["email", journey.provider].sort());
-    expect((await identitiesOf(attacker.browser)).identities).toHaveLength(1);
+    expect((await identitiesOf(attacker.browser)).identities).toHaveLength(2);
 
     const victim = openBrowser(base);
     expect((await journey.signIn(victim, { email })).location).toMatch(/^\/login\?oauth=unfinished_link/);

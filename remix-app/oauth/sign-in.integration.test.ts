@@ -40,11 +40,11 @@ describe("a sign-in by a provider", () => {
     ]);
   });
 
-  test("joins the account of its verified address", async () => {
+  test("joins the account of its verified address, which its owner is told", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());
-    expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "sign_in"]);
+    expect((await journey.eventsOf(id)).map(({ kind }) => kind)).toEqual(["sign_in", "identity_linked", "sign_in"]);
   });
 
   test("leads to no other site in the end", async () => {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import { discardSession } from "../session/discard-session.ts";
 import { mintSession } from "../session/mint-session.ts";
 import type { StoredSession } from "../session/session-cookie.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -49,7 +50,7 @@ export async function consumeChallenge(
   const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
   const end = completed.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
-    await revoke(context, minted.session);
+    await discardSession(context, minted.session);
     if (failed || !end.success) throw unanswered(context, { asked: "complete_qr_challenge", error: failed });
     return { status: end.data, session: null };
   }
@@ -64,15 +65,8 @@ async function renew(context: AppLoadContext, minted: StoredSession): Promise<St
   // Not by the backend's own client, which tries again for half a minute.
   const renewed = await context.session.refresh(minted.refresh_token);
   if (renewed.status === "refreshed") return renewed.session;
-  await revoke(context, minted);
+  await discardSession(context, minted);
   throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
-}
-
-/** Ends a session that must not reach the browser. */
-async function revoke({ session, requestId }: AppLoadContext, { access_token }: StoredSession): Promise<void> {
-  const { error } = await session.mailClient().auth.admin.signOut(access_token, "local");
-  if (error)
-    console.error(`warning request=${requestId} a minted session was not revoked: ${error.code ?? "no answer"}`);
 }
 
 function unmintable(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {

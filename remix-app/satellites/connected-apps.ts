@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { tellWithChange } from "../activity/record-event.ts";
+import { describedEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -77,7 +77,7 @@ export async function disconnectApp(
   { user, appName }: { user: User; appName: string },
 ): Promise<z.output<typeof outcome>> {
   if (!registeredName.test(appName)) return "not_found";
-  const { event } = tellWithChange(context, { userId: user.id, kind: "app_disconnected" }).args;
+  const event = describedEvent(context, { userId: user.id, kind: "app_disconnected" });
   const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("disconnect_app", { subject_id: user.id, app_name: appName, event });

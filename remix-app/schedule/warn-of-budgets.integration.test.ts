@@ -6,7 +6,7 @@ import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests
 import { join } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
-import { resendMails } from "./resend-mails.ts";
+import { sendDueMails } from "./send-due-mails.ts";
 import { warnOfBudgets } from "./warn-of-budgets.ts";
 
 const { db, close } = openPool(2);
@@ -27,7 +27,7 @@ const kept = () =>
 const resend = async (given = env) => {
   await afterStackServer();
   await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
-  await resendMails(given).run(soon());
+  await sendDueMails(given).run(soon());
 };
 /** The stack's own server sweeps, too: where it was at it, the next sweep is ours. */
 async function warn(): Promise<void> {
@@ -51,7 +51,7 @@ test("many sweepers at once send one mail of a crossing, with its figures and th
   await spend("8.000000000001");
   await callAtOnce(() => warnOfBudgets(env).run(soon()));
   await warn();
-  await Promise.all(Array.from({ length: 5 }, () => resendMails(env).run(soon())));
+  await Promise.all(Array.from({ length: 5 }, () => sendDueMails(env).run(soon())));
   await expect.poll(kept).toEqual([]);
   const mails = await mailsTo(admin.email);
   expect(mails).toHaveLength(1);

@@ -7,6 +7,7 @@ import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { emailSchema } from "./credentials.ts";
+import { discardSession } from "./discard-session.ts";
 import { takeMintLease } from "./mint-lease.ts";
 import type { User } from "./user.ts";
 
@@ -160,13 +161,12 @@ export async function confirmEmailChange(
   // Somebody took it back in between; or it was confirmed by a link that only the backend knows.
   if (!change) return { status: "void" };
   if (!data.session) return { status: "half", change };
-  await auth.signOut({ scope: "local" });
+  await discardSession(context, data.session);
   const { userId, email, newEmail } = change;
   await recordEvent(context, {
     userId,
     kind: "email_changed",
     details: email === null ? { to: newEmail } : { from: email, to: newEmail },
-    alsoTell: email ?? undefined,
   });
   return { status: "changed", change };
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { type Device, newDevice, secretHash, successorOf } from "./device-cookie.ts";
+import { discardSession } from "./discard-session.ts";
 import type { StoredSession } from "./session-cookie.ts";
 import { VaultUnavailable } from "./vault.ts";
 
@@ -40,11 +41,11 @@ export async function keepSignIn(
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
-    await drop(context);
+    await drop(context, session);
     const detail = "Your sign-in worked, but could not be kept. Try again in a moment.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
-  await drop(context);
+  await drop(context, session);
   if (inPlaceOf === undefined) throw redirect("/accounts?full");
   if (surface === "page") throw redirect("/login");
   throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
@@ -89,7 +90,7 @@ async function signInTo(
 }
 
 /** Ends the session that was just made, and takes it from the browser. Who was active comes back with the next request. */
-async function drop({ session }: AppLoadContext): Promise<void> {
-  await session.authClient().auth.signOut({ scope: "local" });
-  session.clear();
+async function drop(context: AppLoadContext, made: StoredSession): Promise<void> {
+  await discardSession(context, made);
+  context.session.clear();
 }

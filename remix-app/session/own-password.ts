@@ -5,6 +5,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { hmac, isSignature } from "../keys/derived-key.ts";
+import { discardSession } from "./discard-session.ts";
 
 /**
  * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
@@ -68,7 +69,7 @@ export async function replaceForeignPassword(
   const { auth } = session.authClient();
   const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
   if (error) {
-    await auth.signOut({ scope: "local" });
+    if (session.stored) await discardSession(context, session.stored);
     session.clear();
     const detail = "Your email is confirmed, but not yet safe to sign in with. Reset your password in a moment.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });

@@ -140,7 +140,14 @@ function createStatements(
   const due = new Set([...differences.added, ...differences.changed, ...dropped]);
   return [...wanted.definitions]
     .filter(([key]) => due.has(key))
-    .map(([key, definition]) => ({ key, text: definition.text, definition }));
+    .map(([key, definition]) => ({ key, text: guarded(definition), definition }));
+}
+
+/** The statement, for a trigger on one of Supabase Auth's tables only where that version of it has the table. */
+function guarded({ object, text }: Definition): string {
+  if (object.kind !== "trigger" || object.schema !== "auth") return text;
+  const table = `${object.schema}.${object.table}`;
+  return `do $guard$\nbegin\n  if to_regclass('${table}') is not null then\n${text};\n  end if;\nend\n$guard$`;
 }
 
 async function run(client: pg.Client, statements: readonly string[]): Promise<string[]> {

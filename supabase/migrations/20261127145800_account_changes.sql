@@ -25,6 +25,16 @@ comment on table private.unconfirmed_additions is
 create index unconfirmed_additions_user_id_idx on private.unconfirmed_additions (user_id);
 select private.protect_table('private.unconfirmed_additions');
 
+create table private.announced_additions (
+  target text primary key check (char_length(target) between 1 and 2048),
+  user_id uuid not null references auth.users (id) on delete cascade,
+  expires_at timestamptz not null default now() + interval '1 minute'
+);
+comment on table private.announced_additions is
+  'Authenticators (by id) and passkeys (by credential id in hexadecimal) that our server is about to add, after step-up.';
+create index announced_additions_user_id_idx on private.announced_additions (user_id);
+select private.protect_table('private.announced_additions');
+
 create table private.access_confirmations (
   user_id uuid primary key references auth.users (id) on delete cascade,
   confirmed_at timestamptz not null

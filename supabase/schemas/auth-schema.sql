@@ -1,5 +1,6 @@
 -- Every contact with Supabase Auth's schema `auth`: our triggers on its tables, and our writes to them.
--- A new Supabase Auth release can break these; docs/operating.md says what to check.
+-- A new Supabase Auth release can break these; docs/operating.md says what to check. Migrations create each trigger only
+-- where its table exists.
 --
 -- Auth owns these tables, and its API is the normal way to change them. Each trigger and write says why it is needed.
 
@@ -38,6 +39,38 @@ create or replace trigger end_app_credentials after update of encrypted_password
     or (old.deleted_at is null and new.deleted_at is not null)
   )
   execute function private.revoke_user_app_credentials();
+
+-- Whatever changes an account is recorded and told, also without our server (accounts/account-events.sql).
+create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
+  for each row execute function private.record_sign_in();
+
+create or replace trigger record_sign_outs after delete on auth.sessions
+  referencing old table as ended
+  for each statement execute function private.record_sign_outs();
+
+create or replace trigger record_account_change
+  after update of encrypted_password, email, email_change, banned_until on auth.users
+  for each row execute function private.record_account_change();
+
+create or replace trigger record_authenticator_added after update of status on auth.mfa_factors
+  for each row when (new.status = 'verified' and old.status <> 'verified')
+  execute function private.record_authenticator_added();
+
+create or replace trigger record_authenticator_removed before delete on auth.mfa_factors
+  for each row execute function private.record_removal();
+
+create or replace trigger record_identity_removed before delete on auth.identities
+  for each row execute function private.record_removal();
+
+create or replace trigger record_passkey_added after insert on auth.webauthn_credentials
+  for each row execute function private.record_passkey_added();
+
+create or replace trigger record_passkey_renamed after update of friendly_name on auth.webauthn_credentials
+  for each row when (old.friendly_name is distinct from new.friendly_name)
+  execute function private.record_passkey_renamed();
+
+create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
+  for each row execute function private.record_removal();
 
 -- Every access token carries its user's metadata, which users write themselves: anybody who signs up with somebody's
 -- address, before any confirmation. A token that is larger than this makes it fits no cookie of ours (6 KiB), and

@@ -130,6 +130,9 @@ to service_role;
 -- accounts/
 grant execute on function
   private.record_security_event(jsonb),
+  private.announce_addition(uuid, text),
+  private.claim_due_mails(integer),
+  private.discard_session(uuid, uuid),
   private.claim_outgoing_mails(integer),
   private.pending_email_change(uuid),
   private.email_change_of_link(text),

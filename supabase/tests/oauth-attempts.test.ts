@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { failureOf } from "./actors.ts";
-import { createUser, type Database, signIn, test } from "./database.ts";
+import { createUser, type Database, one, signIn, test } from "./database.ts";
 import { createIdentity, inspect, settle, type Visit, visit } from "./oauth-fixtures.ts";
 import { openPool } from "./pools.ts";
 
@@ -274,7 +274,8 @@ describe("a linked identity", () => {
 
   test("nobody came back for is taken off after a quarter of an hour", async ({ db }) => {
     const { id } = await createMember(db);
-    const identity = await createIdentity(db, { userId: id, email: "other@example.test" });
+    await link(db, { id });
+    const identity = await onlyIdentity(db, id);
     const age = (seconds: number) =>
       db.query(
         "update private.unconfirmed_identities set created_at = now() - $2::float8 * interval '1 second' where identity_id = $1",
@@ -316,7 +317,8 @@ describe("a linked identity", () => {
 
 describe("an identity that joins an account", () => {
   const unconfirmed = async (db: Database, id: string) =>
-    (await db.query("select from private.unconfirmed_identities where identity_id = $1", [id])).length === 1;
+    (await one<{ waits: boolean }>(db, { sql: "select private.is_unconfirmed_identity($1) as waits", values: [id] }))
+      .waits;
 
   test.for([
     { its: "own verified address", email: "own", verified: true, waits: false },
@@ -331,7 +333,7 @@ describe("an identity that joins an account", () => {
   test("by an address that another identity of it has proven is linked as the backend links", async ({ db }) => {
     const { id } = await createMember(db);
     const first = await createIdentity(db, { userId: id, email: "shared@example.test" });
-    await db.query("delete from private.unconfirmed_identities where identity_id = $1", [first]);
+    await db.query("delete from private.unconfirmed_additions where target_id = $1", [first]);
     const second = await createIdentity(db, { userId: id, email: "shared@example.test", provider: "github" });
     expect(await unconfirmed(db, second)).toBe(false);
   });

@@ -2,7 +2,7 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { recordEvent } from "../../activity/record-event.ts";
+import { announceAddition, recordEvent } from "../../activity/record-event.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -56,6 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const enrollment = enrollmentOf({ ...carried.data, user });
     return data({ enrollment, codes: null, result: submission.reply() }, { status: 400 });
   }
+  await announceAddition(context, { userId: user.id, target: submission.value.factorId });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
     const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });

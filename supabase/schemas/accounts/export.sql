@@ -99,6 +99,11 @@ as $$
       ) order by e.created_at), '[]')
       from public.security_events e where e.user_id = u.id
     ),
+    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
+    'unconfirmedAdditions', (
+      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
+      from private.unconfirmed_additions a where a.user_id = u.id
+    ),
     'approvals', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,

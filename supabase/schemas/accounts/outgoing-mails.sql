@@ -1,5 +1,66 @@
 -- Mails that wait to be sent. Each attempt belongs to one caller.
 
+create or replace function private.claim_event_mails(of_event uuid) returns jsonb
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with claimed as (
+    update private.outgoing_mails m
+    set next_attempt_at = now() + interval '1 minute'
+    -- The first attempt alone: a later one belongs to whoever took it from the queue.
+    where m.event_id = of_event and m.attempts = 1
+    returning m.id, m.recipient
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c
+$$;
+comment on function private.claim_event_mails(uuid) is
+  'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
+
+create or replace function private.claim_due_mails(max_mails integer)
+  returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with forgotten as (
+    delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
+  ), claimed as (
+    update private.outgoing_mails m
+    -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
+    set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
+    where m.id in (
+      select due.id
+      from private.outgoing_mails due
+      where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
+      order by due.next_attempt_at
+      limit max_mails
+      for update skip locked
+    )
+    returning m.*
+  )
+  select c.id, c.recipient, c.subject, c.body,
+    case when e.id is not null then jsonb_build_object(
+      'kind', e.kind,
+      'method', e.method,
+      'ip', host(e.ip),
+      'userAgent', e.user_agent,
+      'device', e.device,
+      'details', e.details,
+      'createdAt', e.created_at,
+      'unconfirmed', exists (select from private.unconfirmed_additions a where a.target_id = e.target_id)
+    ) end,
+    c.attempts
+  from claimed c
+  left join public.security_events e on e.id = c.event_id
+$$;
+comment on function private.claim_due_mails(integer) is
+  'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
+  'twelve attempts a mail is left as a record, for a week.';
+
+-- Unused since 0.2.0. Servers of release 0.1.0 know mails with a text alone.
 create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql
@@ -16,7 +77,7 @@ as $$
   where m.id in (
     select due.id
     from private.outgoing_mails due
-    where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
+    where due.event_id is null and due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
     order by due.next_attempt_at
     limit max_mails
     for update skip locked

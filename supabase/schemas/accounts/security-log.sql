@@ -1,4 +1,4 @@
--- The security log of an account, and the mail that tells its owner.
+-- The activity of an account, as our server adds to it.
 
 -- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
 create or replace function private.record_security_event(event jsonb) returns jsonb
@@ -8,53 +8,80 @@ create or replace function private.record_security_event(event jsonb) returns js
   set search_path = ''
 as $$
 declare
-  recorded public.security_events;
+  subject uuid := (event ->> 'userId')::uuid;
+  session uuid := (event ->> 'sessionId')::uuid;
   owner_email text;
-  first_sign_in boolean;
-  known_place boolean;
+  recorded public.security_events;
 begin
-  select u.email into owner_email from auth.users u where u.id = (event ->> 'userId')::uuid and u.deleted_at is null;
+  select u.email into owner_email from auth.users u where u.id = subject and u.deleted_at is null;
   if not found then
     return null;
   end if;
 
-  if event ->> 'kind' = 'sign_in' then
-    select
-      count(*) = 0,
-      coalesce(bool_or(
-        private.truncate_address(s.ip) is not distinct from private.truncate_address((event ->> 'ip')::inet)
-        and s.device is not distinct from event ->> 'device'
-      ), false)
-    into first_sign_in, known_place
-    from public.security_events s
-    where s.user_id = (event ->> 'userId')::uuid and s.kind = 'sign_in';
+  -- A trigger may have recorded the change already: then the event learns where our server was asked for it.
+  update public.security_events s
+  set kind = event ->> 'kind',
+      method = coalesce(event ->> 'method', s.method),
+      session_id = coalesce(session, s.session_id),
+      ip = (event ->> 'ip')::inet,
+      user_agent = event ->> 'userAgent',
+      device = event ->> 'device',
+      details = s.details || coalesce(event -> 'details', '{}')
+  where s.id = (
+    select e.id
+    from public.security_events e
+    where e.user_id = subject
+      and e.created_at > now() - interval '2 minutes'
+      and e.device is null
+      and case event ->> 'kind'
+        when 'sign_in' then e.kind = 'sign_in' and e.session_id = session
+        -- The backend sees a recovery as a sign-in.
+        when 'account_recovered' then e.kind = 'sign_in' and e.session_id = session
+        when 'sign_out' then e.kind = 'sign_out' and e.session_id = session
+        else e.kind = event ->> 'kind'
+      end
+    order by e.created_at desc, e.id
+    limit 1
+    for update
+  )
+  returning s.* into recorded;
+  if not found then
+    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, details)
+    values (
+      subject,
+      event ->> 'kind',
+      event ->> 'method',
+      session,
+      (event ->> 'ip')::inet,
+      event ->> 'userAgent',
+      event ->> 'device',
+      coalesce(event -> 'details', '{}')
+    )
+    returning * into recorded;
   end if;
 
-  insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, details)
-  values (
-    (event ->> 'userId')::uuid,
-    event ->> 'kind',
-    event ->> 'method',
-    (event ->> 'sessionId')::uuid,
-    (event ->> 'ip')::inet,
-    event ->> 'userAgent',
-    event ->> 'device',
-    coalesce(event -> 'details', '{}')
-  )
-  returning * into recorded;
+  if recorded.kind = 'sign_in' and not private.is_new_place(recorded) then
+    delete from private.outgoing_mails m where m.event_id = recorded.id;
+  elsif (recorded.kind = 'sign_in' or private.is_told_by_mail(recorded.kind))
+    and not exists (select from private.outgoing_mails m where m.event_id = recorded.id) then
+    perform private.queue_event_mail(recorded, owner_email);
+  end if;
 
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    'email', nullif(owner_email, ''),
-    'newPlace', coalesce(not first_sign_in and not known_place, false)
+    'details', recorded.details,
+    'mails', private.claim_event_mails(recorded.id),
+    -- Servers of release 0.1.0 send a mail of their own to this address.
+    'email', null,
+    'newPlace', false
   );
 end
 $$;
 comment on function private.record_security_event(jsonb) is
-  'Adds to an account''s log: { userId, kind, method, sessionId, ip, userAgent, device, details } → { id, createdAt, '
-  'email, newPlace }, or null where there is no such account. newPlace: a sign-in with a device and address that no '
-  'earlier one of this account had; never the first one.';
+  'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
+  'device, details } → { id, createdAt, details, mails: [{ id, recipient }] }, or null without such an account. The '
+  'caller sends the mails; those that fail are tried again from the queue.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql
@@ -66,26 +93,3 @@ as $$
 $$;
 comment on function private.truncate_address(inet) is
   'What stays of an address that one place keeps: IPv4 whole, IPv6 its /64.';
-
-create or replace function private.notify_owner(event jsonb, mail jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-declare
-  owner_email text := private.record_security_event(event) ->> 'email';
-  kept_id uuid;
-begin
-  if owner_email is not null and jsonb_typeof(mail) = 'object' then
-    insert into private.outgoing_mails (recipient, subject, body)
-    values (owner_email, mail ->> 'subject', mail ->> 'body')
-    returning id into kept_id;
-  end if;
-  return jsonb_build_object('mailId', kept_id, 'recipient', owner_email);
-end
-$$;
-comment on function private.notify_owner(jsonb, jsonb) is
-  'Adds to an account''s log (private.record_security_event) and keeps the mail { subject, body } that tells its owner, '
-  'where there is one: { mailId, recipient }. For functions that change credentials, in their transaction: whoever loses '
-  'their answer has told the owner all the same. The one who gets it tries the mail at once.';

@@ -72,6 +72,10 @@ begin
     actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
     account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
   );
+  perform private.add_account_event(subject, told)
+  from (values ('require', 'mfa_required'), ('make_optional', 'mfa_made_optional'), ('finish_reset', 'authenticators_reset'))
+    as e (of_step, told)
+  where e.of_step = step;
   return jsonb_build_object('policy', written);
 end
 $$;
@@ -80,7 +84,8 @@ comment on function private.change_required_mfa(jsonb) is
   'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
   'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
   'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
-  'first. Each change is a line of the audit log, in the same transaction.';
+  'first. Each change is a line of the audit log, and an event that the owner is told about, in the '
+  'same transaction.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.required_mfa_of(subject_id uuid) returns jsonb

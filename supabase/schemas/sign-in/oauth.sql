@@ -37,7 +37,7 @@ as $$
         'identity', jsonb_build_object(
           'email', i.email,
           'issuer', i.identity_data ->> 'iss',
-          'confirmed', not exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+          'confirmed', not private.is_unconfirmed_identity(i.id)
         )
       )
       from auth.flow_state f
@@ -90,9 +90,8 @@ begin
   if not found then
     return verdict = 'refuse';
   end if;
-  select i.id, i.created_at >= flow.created_at or exists (
-           select from private.unconfirmed_identities n where n.identity_id = i.id
-         ) as may_go
+  select i.id, i.provider, i.email,
+    i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
   into identity
   from auth.identities i
   where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
@@ -105,11 +104,20 @@ begin
       return false;
     end if;
     delete from private.unconfirmed_identities n where n.identity_id = identity.id;
+    if found then
+      perform private.record_addition(
+        attempt.user_id, 'identity', identity.id, true,
+        jsonb_build_object('provider', identity.provider, 'email', identity.email)
+      );
+    end if;
     return true;
   end if;
 
   if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
+    delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
+    perform set_config('gatehouse.takes_back', 'on', true);
     perform private.remove_identity(identity.id);
+    perform set_config('gatehouse.takes_back', 'off', true);
   end if;
   return true;
 end
@@ -117,48 +125,6 @@ $$;
 comment on function private.complete_oauth_attempt(text, text, text, text) is
   'Ends an attempt, once: true for the one caller who did. sign_in leaves the code to be exchanged; link confirms the '
   'identity and voids the code; refuse voids it, and takes away the account or the identity that it had just made.';
-
--- Definer: the identity backend inserts, and has no rights in private.
-create or replace function private.record_unconfirmed_identity() returns trigger
-  language plpgsql
-  volatile
-  security definer
-  set search_path = ''
-as $$
-declare
-  account record;
-begin
-  if new.provider in ('email', 'phone') or new.provider like 'sso:%' then
-    return null;
-  end if;
-  select u.last_sign_in_at, u.email_confirmed_at, lower(u.email) as email
-  into account
-  from auth.users u
-  where u.id = new.user_id;
-  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
-  if account.last_sign_in_at is null then
-    return null;
-  end if;
-  if new.identity_data -> 'email_verified' = 'true'::jsonb and (
-    (account.email_confirmed_at is not null and account.email = new.email)
-    or exists (
-      select from auth.identities i
-      where i.user_id = new.user_id
-        and i.id <> new.id
-        and i.email = new.email
-        and i.identity_data -> 'email_verified' = 'true'::jsonb
-        and not exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
-    )
-  ) then
-    return null;
-  end if;
-  insert into private.unconfirmed_identities (identity_id) values (new.id);
-  return null;
-end
-$$;
-comment on function private.record_unconfirmed_identity() is
-  'Marks an identity that was added to an account in use, unless the account owns its verified address already: that '
-  'is the rule by which the backend itself links on a sign-in.';
 
 -- Definer: as complete_oauth_attempt.
 create or replace function private.sweep_oauth_attempts() returns void

@@ -120,9 +120,10 @@ export async function endSession(sql: Sql, id: string): Promise<void> {
   await sql.query("delete from auth.sessions where id = $1", [id]);
 }
 
-/** Ends a user's sessions, `keep` aside. */
+/** Ends a user's sessions, `keep` aside. Triggers tell sign-outs apart by these statements, which Supabase Auth uses too. */
 export async function endSessions(sql: Sql, { userId, keep }: { userId: string; keep?: string }): Promise<void> {
-  await sql.query("delete from auth.sessions where user_id = $1 and id is distinct from $2", [userId, keep ?? null]);
+  if (keep) await sql.query("delete from auth.sessions where id != $1 and user_id = $2", [keep, userId]);
+  else await sql.query("delete from auth.sessions where user_id = $1", [userId]);
 }
 
 /** When a session was last refreshed; before its first refresh, when it began. */

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { deviceName } from "../activity/device-name.ts";
+import { eventMail } from "../activity/notice-mail.ts";
+import type { Env } from "../config/env.server.ts";
+import type { Mail } from "../mail/mail-body.ts";
+import { forgetMail } from "../mail/send-mail.ts";
+import { deliverMail } from "../mail/transport.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+import type { ScheduledTask } from "./schedule.ts";
+
+const resendIntervalMs = 15_000;
+const maxMails = 20;
+
+const claimedMails = z.array(
+  z.object({
+    id: z.uuid(),
+    recipient: z.string(),
+    subject: z.string().nullable(),
+    body: z.string().nullable(),
+    /** What the mail tells, where it has no text yet. */
+    event: z
+      .object({
+        kind: z.string(),
+        method: z.string().nullable(),
+        ip: z.string().nullable(),
+        userAgent: z.string().nullable(),
+        device: z.string().nullable(),
+        details: z.record(z.string(), z.string()),
+        createdAt: z.coerce.date(),
+        unconfirmed: z.boolean(),
+      })
+      .nullable(),
+    attempts: z.number(),
+  }),
+);
+
+/**
+ * Sends the mails that are due: those that did not go out before, and those about changes that were made without our
+ * pages. Each is taken by one server at a time.
+ */
+export function sendDueMails(env: Env): ScheduledTask {
+  return {
+    name: "send-due-mails",
+    intervalMs: resendIntervalMs,
+    async run(signal) {
+      const { data, error } = await createServiceClient(env)
+        .schema("private")
+        .rpc("claim_due_mails", { max_mails: maxMails })
+        .abortSignal(signal);
+      if (error) throw new Error(`${error.code} ${error.message}`);
+      for (const claimed of claimedMails.parse(data)) {
+        if (signal.aborted) return;
+        const { id, attempts } = claimed;
+        const failure = await deliverMail(env, { mail: textOf(claimed, env.BASE_URL), id });
+        if (failure === null) await forgetMail(env, id);
+        else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
+      }
+    },
+  };
+}
+
+function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], origin: string): Mail {
+  if (!event) return { to, subject: subject ?? "", text: body ?? "" };
+  const { createdAt: when, ip, userAgent, device, ...told } = event;
+  return eventMail(
+    { ...told, when, device: device ?? deviceName(userAgent ?? ""), address: ip ?? "Unknown" },
+    { to, origin },
+  );
+}

@@ -1,0 +1,1163 @@
+-- Generated from supabase/schemas by npm run db:migration.
+
+-- Unused since 0.1.0: only other functions called it.
+drop function private.notify_owner(jsonb, jsonb);
+
+create or replace function private.is_told_by_mail(kind text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select kind in (
+    'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
+    'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'email_changed', 'identity_linked',
+    'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
+    'passkey_removed', 'password_added', 'password_changed', 'recovery_code_used', 'recovery_codes_created',
+    'session_revoked', 'workspace_handed_over'
+  )
+$$;
+
+create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
+  -- Our server describes the changes that it makes within this time, and sends the mail itself.
+  select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
+  where char_length(queue_event_mail.recipient) between 3 and 320
+$$;
+
+create or replace function private.add_account_event(
+  subject_id uuid,
+  kind text,
+  target_id uuid default null,
+  session_id uuid default null,
+  details jsonb default '{}'
+) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  account record;
+  added public.security_events;
+begin
+  select u.email into account from auth.users u where u.id = subject_id and u.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+  insert into public.security_events (user_id, kind, session_id, target_id, details)
+  values (subject_id, add_account_event.kind, add_account_event.session_id, add_account_event.target_id, details)
+  returning * into added;
+  if private.is_told_by_mail(added.kind) then
+    perform private.queue_event_mail(added, account.email);
+  end if;
+  return added.id;
+end
+$$;
+
+create or replace function private.is_new_place(event public.security_events) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select count(*) > 0 and not coalesce(bool_or(
+    private.truncate_address(s.ip) is not distinct from private.truncate_address((event).ip)
+    -- Without version numbers, so that an update is not a new place.
+    and regexp_replace(coalesce(s.user_agent, ''), '[0-9._]+', '', 'g')
+      = regexp_replace(coalesce((event).user_agent, ''), '[0-9._]+', '', 'g')
+  ), false)
+  from public.security_events s
+  where s.user_id = (event).user_id and s.kind = 'sign_in' and s.id <> (event).id
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_sign_in() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  session record;
+  added public.security_events;
+begin
+  if exists (
+    select from auth.mfa_amr_claims a where a.session_id = new.session_id and a.id <> new.id
+  ) or exists (
+    select from public.security_events e where e.session_id = new.session_id and e.kind = 'sign_in'
+  ) then
+    return null;
+  end if;
+  select s.user_id, s.ip, s.user_agent, u.email
+  into session
+  from auth.sessions s
+  join auth.users u on u.id = s.user_id and u.deleted_at is null
+  where s.id = new.session_id;
+  if not found then
+    return null;
+  end if;
+  insert into public.security_events (user_id, kind, method, session_id, ip, user_agent)
+  values (
+    session.user_id, 'sign_in', left(new.authentication_method, 64), new.session_id, session.ip,
+    left(session.user_agent, 512)
+  )
+  returning * into added;
+  if private.is_new_place(added) then
+    perform private.queue_event_mail(added, session.email);
+  end if;
+  return null;
+exception when others then
+  raise warning 'a sign-in was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+
+create or replace function private.sign_out_scope(statement text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case regexp_replace(
+      regexp_replace(lower(statement), '\$[0-9]+|''[^'']*''', '?', 'g'),
+      '"|auth\.|;|\s', '', 'g'
+    )
+    when 'deletefromsessionswhereid=?' then 'local'
+    when 'deletefromsessionswhereid!=?anduser_id=?' then 'others'
+    when 'deletefromsessionswhereuser_id=?' then 'global'
+  end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_sign_outs() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  scope text := private.sign_out_scope(current_query());
+  account record;
+begin
+  -- A cascade runs inside a trigger. Our own functions write their events themselves.
+  if pg_trigger_depth() > 1 or scope is null then
+    return null;
+  end if;
+  for account in
+    select e.user_id, (array_agg(e.id))[1] as session_id
+    from ended e
+    -- The change that ended the sessions, such as a new password, is an event already.
+    where not exists (
+      select from public.security_events s
+      where s.user_id = e.user_id and s.created_at = now() and s.kind <> 'sign_in'
+    )
+    group by e.user_id
+  loop
+    case scope
+      when 'local' then
+        perform private.add_account_event(account.user_id, 'sign_out', session_id => account.session_id);
+      when 'others' then
+        perform private.add_account_event(account.user_id, 'other_sessions_revoked');
+      else
+        perform private.add_account_event(account.user_id, 'all_sessions_revoked');
+    end case;
+  end loop;
+  return null;
+exception when others then
+  raise warning 'a sign-out was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+
+-- Definer: sessions are Supabase Auth's, which the service role cannot write.
+create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  delete from public.security_events e
+  where e.user_id = subject_id and e.session_id = target_id and e.kind = 'sign_in' and e.device is null
+    and e.created_at > now() - interval '2 minutes';
+  return private.end_account_session(subject_id, target_id);
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_account_change() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  event_id uuid;
+begin
+  -- Before its address is confirmed an account has no owner yet, and afterwards nobody to tell.
+  if new.deleted_at is not null or old.email_confirmed_at is null and old.last_sign_in_at is null then
+    return null;
+  end if;
+
+  if coalesce(new.encrypted_password, '') not in ('', coalesce(old.encrypted_password, '')) then
+    perform private.add_account_event(
+      new.id, case when coalesce(old.encrypted_password, '') = '' then 'password_added' else 'password_changed' end
+    );
+  end if;
+
+  if coalesce(new.email_change, '') not in ('', coalesce(old.email_change, '')) then
+    perform private.add_account_event(
+      new.id, 'email_change_requested', details => jsonb_build_object('to', new.email_change)
+    );
+  end if;
+  if lower(coalesce(new.email, '')) <> lower(coalesce(old.email, '')) then
+    event_id := private.add_account_event(
+      new.id, 'email_changed', details => jsonb_strip_nulls(jsonb_build_object(
+        'from', nullif(old.email, ''), 'to', nullif(new.email, '')
+      ))
+    );
+    perform private.queue_event_mail(e, old.email) from public.security_events e where e.id = event_id;
+  end if;
+
+  if (old.banned_until > now()) is not true and new.banned_until > now() then
+    perform private.add_account_event(new.id, 'account_banned');
+  elsif old.banned_until > now() and (new.banned_until > now()) is not true then
+    perform private.add_account_event(new.id, 'account_unbanned');
+  end if;
+  return null;
+exception when others then
+  raise warning 'an account''s change was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+
+create or replace function private.announce_addition(subject_id uuid, target text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from private.announced_additions a where a.expires_at < now();
+  insert into private.announced_additions (target, user_id)
+  values (announce_addition.target, subject_id)
+  on conflict on constraint announced_additions_pkey do update
+  set user_id = excluded.user_id, expires_at = excluded.expires_at
+$$;
+
+create or replace function private.is_announced(subject_id uuid, target text) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with announced as (
+    delete from private.announced_additions a
+    where a.target = is_announced.target and a.user_id = subject_id and a.expires_at > now()
+    returning a.target
+  )
+  select exists (select from announced)
+$$;
+
+create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if exists (
+    select from auth.mfa_factors f
+    where f.user_id = subject_id and f.status = 'verified' and f.id is distinct from except_factor
+  ) then
+    raise exception 'this account accepts additions only on its security page'
+      using errcode = 'insufficient_privilege';
+  end if;
+end
+$$;
+
+create or replace function private.record_addition(
+  subject_id uuid,
+  addition text,
+  target_id uuid,
+  announced boolean,
+  details jsonb
+) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if not announced then
+    insert into private.unconfirmed_additions (target_id, user_id, kind) values (record_addition.target_id, subject_id, addition);
+  end if;
+  perform private.add_account_event(
+    subject_id,
+    case addition when 'identity' then 'identity_linked' else addition || '_added' end,
+    record_addition.target_id,
+    details => jsonb_strip_nulls(details)
+  );
+exception when others then
+  raise warning 'an addition was not recorded: % %', sqlstate, sqlerrm;
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_authenticator_added() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  announced boolean := private.is_announced(new.user_id, new.id::text);
+begin
+  if not announced then
+    perform private.guard_addition(new.user_id, except_factor => new.id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', new.friendly_name)
+  );
+  return null;
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_passkey_added() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  announced boolean := private.is_announced(new.user_id, encode(new.credential_id, 'hex'));
+begin
+  if not announced then
+    perform private.guard_addition(new.user_id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', new.friendly_name)
+  );
+  return null;
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_unconfirmed_identity() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account record;
+  is_own_address boolean;
+begin
+  if new.provider in ('email', 'phone') or new.provider like 'sso:%' then
+    return null;
+  end if;
+  select u.last_sign_in_at, u.email_confirmed_at, lower(u.email) as email
+  into account
+  from auth.users u
+  where u.id = new.user_id;
+  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
+  if account.last_sign_in_at is null then
+    return null;
+  end if;
+  -- The rule by which the backend itself links at a sign-in.
+  is_own_address := new.identity_data -> 'email_verified' = 'true'::jsonb and (
+    (account.email_confirmed_at is not null and account.email = new.email)
+    or exists (
+      select from auth.identities i
+      where i.user_id = new.user_id
+        and i.id <> new.id
+        and i.email = new.email
+        and i.identity_data -> 'email_verified' = 'true'::jsonb
+        and not private.is_unconfirmed_identity(i.id)
+    )
+  );
+  if is_own_address is not true then
+    -- Our own link: private.complete_oauth_attempt confirms and records it, in the account's own browser.
+    if exists (
+      select from private.oauth_attempts a
+      where a.user_id = new.user_id and a.purpose = 'link' and a.provider = new.provider
+        and a.used_at is null and a.expires_at > now()
+    ) then
+      insert into private.unconfirmed_identities (identity_id) values (new.id);
+      return null;
+    end if;
+    perform private.guard_addition(new.user_id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'identity', new.id, is_own_address is true,
+    jsonb_build_object('provider', new.provider, 'email', new.email)
+  );
+  return null;
+end
+$$;
+
+create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (select from private.unconfirmed_identities n where n.identity_id = of_id)
+    or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_removal() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  removed jsonb := to_jsonb(old);
+  is_pending boolean := tg_table_name = 'identities'
+    and exists (select from private.unconfirmed_identities n where n.identity_id = old.id);
+begin
+  delete from private.unconfirmed_additions a where a.target_id = old.id;
+  -- A cascade runs inside a trigger; an account without a confirmed address is cleaned up, and has no owner yet.
+  if pg_trigger_depth() > 1 or is_pending or not exists (
+    select from auth.users u
+    where u.id = old.user_id and (u.email_confirmed_at < now() or u.last_sign_in_at is not null)
+  ) then
+    return old;
+  end if;
+  if tg_table_name = 'mfa_factors' then
+    -- A recovery removes all of them, and is an event of its own.
+    if removed ->> 'status' = 'verified' and not exists (
+      select from auth.users u
+      where u.id = old.user_id and private.required_mfa_state(u.raw_app_meta_data) = 'recovery_in_progress'
+    ) then
+      perform private.add_account_event(
+        old.user_id, 'authenticator_removed', old.id,
+        details => jsonb_strip_nulls(jsonb_build_object('name', removed ->> 'friendly_name'))
+      );
+    end if;
+  elsif tg_table_name = 'webauthn_credentials' then
+    perform private.add_account_event(
+      old.user_id, 'passkey_removed', old.id,
+      details => jsonb_strip_nulls(jsonb_build_object('passkey', removed ->> 'friendly_name'))
+    );
+  elsif removed ->> 'provider' not in ('email', 'phone')
+    -- What the refused sign-in added is taken back with its event.
+    and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
+    perform private.add_account_event(
+      old.user_id, 'identity_unlinked', old.id,
+      details => jsonb_strip_nulls(jsonb_build_object('provider', removed ->> 'provider', 'email', removed ->> 'email'))
+    );
+  end if;
+  return old;
+exception when others then
+  raise warning 'a removal was not recorded: % %', sqlstate, sqlerrm;
+  return old;
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_passkey_renamed() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform private.add_account_event(
+    new.user_id, 'passkey_renamed', new.id,
+    details => jsonb_strip_nulls(jsonb_build_object('from', old.friendly_name, 'to', new.friendly_name))
+  );
+  return null;
+exception when others then
+  raise warning 'a new name was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_proper(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'newEmail', nullif(u.email_change, ''),
+      'phone', nullif(u.phone, ''),
+      'createdAt', u.created_at,
+      'emailConfirmedAt', u.email_confirmed_at,
+      'lastSignInAt', u.last_sign_in_at,
+      'bannedUntil', u.banned_until,
+      'hasPassword', coalesce(u.encrypted_password, '') <> '',
+      'userMetadata', u.raw_user_meta_data,
+      'appMetadata', u.raw_app_meta_data
+    ),
+    'profile', (
+      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
+      from public.profiles p where p.id = u.id
+    ),
+    'linkedAccounts', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+      ) order by i.created_at), '[]')
+      from auth.identities i where i.user_id = u.id
+    ),
+    'authenticators', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+      ) order by f.created_at), '[]')
+      from auth.mfa_factors f where f.user_id = u.id
+    ),
+    'recoveryCodes', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
+      ), '[]')
+      from private.mfa_recovery_codes c where c.user_id = u.id
+    ),
+    'passkeys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
+      ) order by c.created_at), '[]')
+      from auth.webauthn_credentials c where c.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      ) order by s.created_at), '[]')
+      from auth.sessions s where s.user_id = u.id
+    ),
+    'securityEvents', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent, 'details', e.details,
+        'createdAt', e.created_at
+      ) order by e.created_at), '[]')
+      from public.security_events e where e.user_id = u.id
+    ),
+    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
+    'unconfirmedAdditions', (
+      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
+      from private.unconfirmed_additions a where a.user_id = u.id
+    ),
+    'approvals', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+        'approvedAt', c.approved_at
+      ) order by c.created_at), '[]')
+      from private.login_challenges c where c.user_id = u.id
+    ),
+    'workspaces', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from u.id,
+        'joinedAt', m.created_at
+      ) order by m.created_at), '[]')
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = u.id
+    ),
+    'invitations', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'workspaceId', n.workspace_id, 'email', n.email, 'sentByYou', n.invited_by is not distinct from u.id,
+        'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      ) order by n.created_at), '[]')
+      from public.workspace_invitations n
+      where n.invited_by = u.id or n.accepted_by = u.id or n.email = lower(u.email)
+    ),
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      ) order by k.created_at), '[]')
+      from ai.keys k where k.created_by = u.id
+    ),
+    'credits', (
+      select jsonb_build_object(
+        'balance', a.balance::text,
+        'ledger', (
+          select coalesce(jsonb_agg(jsonb_build_object(
+            'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+            'description', l.description, 'createdAt', l.created_at
+          ) order by l.id), '[]')
+          from ai.credit_ledger l where l.account_id = a.id
+        )
+      )
+      from ai.credit_accounts a where a.user_id = u.id
+    )
+  )
+  from auth.users u
+  where u.id = subject_id
+$$;
+
+create or replace function private.claim_event_mails(of_event uuid) returns jsonb
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with claimed as (
+    update private.outgoing_mails m
+    set next_attempt_at = now() + interval '1 minute'
+    -- The first attempt alone: a later one belongs to whoever took it from the queue.
+    where m.event_id = of_event and m.attempts = 1
+    returning m.id, m.recipient
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c
+$$;
+
+create or replace function private.claim_due_mails(max_mails integer)
+  returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with forgotten as (
+    delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
+  ), claimed as (
+    update private.outgoing_mails m
+    -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
+    set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
+    where m.id in (
+      select due.id
+      from private.outgoing_mails due
+      where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
+      order by due.next_attempt_at
+      limit max_mails
+      for update skip locked
+    )
+    returning m.*
+  )
+  select c.id, c.recipient, c.subject, c.body,
+    case when e.id is not null then jsonb_build_object(
+      'kind', e.kind,
+      'method', e.method,
+      'ip', host(e.ip),
+      'userAgent', e.user_agent,
+      'device', e.device,
+      'details', e.details,
+      'createdAt', e.created_at,
+      'unconfirmed', exists (select from private.unconfirmed_additions a where a.target_id = e.target_id)
+    ) end,
+    c.attempts
+  from claimed c
+  left join public.security_events e on e.id = c.event_id
+$$;
+
+-- Unused since 0.2.0. Servers of release 0.1.0 know mails with a text alone.
+create or replace function private.claim_outgoing_mails(max_mails integer)
+  returns table (id uuid, recipient text, subject text, body text, attempts smallint)
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with forgotten as (
+    delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
+  )
+  update private.outgoing_mails m
+  -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
+  set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
+  where m.id in (
+    select due.id
+    from private.outgoing_mails due
+    where due.event_id is null and due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
+    order by due.next_attempt_at
+    limit max_mails
+    for update skip locked
+  )
+  returning m.id, m.recipient, m.subject, m.body, m.attempts
+$$;
+
+-- Definer: the owner's address is in the identity backend's table, which the service role cannot read.
+create or replace function private.record_security_event(event jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  subject uuid := (event ->> 'userId')::uuid;
+  session uuid := (event ->> 'sessionId')::uuid;
+  owner_email text;
+  recorded public.security_events;
+begin
+  select u.email into owner_email from auth.users u where u.id = subject and u.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+
+  -- A trigger may have recorded the change already: then the event learns where our server was asked for it.
+  update public.security_events s
+  set kind = event ->> 'kind',
+      method = coalesce(event ->> 'method', s.method),
+      session_id = coalesce(session, s.session_id),
+      ip = (event ->> 'ip')::inet,
+      user_agent = event ->> 'userAgent',
+      device = event ->> 'device',
+      details = s.details || coalesce(event -> 'details', '{}')
+  where s.id = (
+    select e.id
+    from public.security_events e
+    where e.user_id = subject
+      and e.created_at > now() - interval '2 minutes'
+      and e.device is null
+      and case event ->> 'kind'
+        when 'sign_in' then e.kind = 'sign_in' and e.session_id = session
+        -- The backend sees a recovery as a sign-in.
+        when 'account_recovered' then e.kind = 'sign_in' and e.session_id = session
+        when 'sign_out' then e.kind = 'sign_out' and e.session_id = session
+        else e.kind = event ->> 'kind'
+      end
+    order by e.created_at desc, e.id
+    limit 1
+    for update
+  )
+  returning s.* into recorded;
+  if not found then
+    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, details)
+    values (
+      subject,
+      event ->> 'kind',
+      event ->> 'method',
+      session,
+      (event ->> 'ip')::inet,
+      event ->> 'userAgent',
+      event ->> 'device',
+      coalesce(event -> 'details', '{}')
+    )
+    returning * into recorded;
+  end if;
+
+  if recorded.kind = 'sign_in' and not private.is_new_place(recorded) then
+    delete from private.outgoing_mails m where m.event_id = recorded.id;
+  elsif (recorded.kind = 'sign_in' or private.is_told_by_mail(recorded.kind))
+    and not exists (select from private.outgoing_mails m where m.event_id = recorded.id) then
+    perform private.queue_event_mail(recorded, owner_email);
+  end if;
+
+  return jsonb_build_object(
+    'id', recorded.id,
+    'createdAt', recorded.created_at,
+    'details', recorded.details,
+    'mails', private.claim_event_mails(recorded.id),
+    -- Servers of release 0.1.0 send a mail of their own to this address.
+    'email', null,
+    'newPlace', false
+  );
+end
+$$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_amr_claims') is not null then
+-- Whatever changes an account is recorded and told, also without our server (accounts/account-events.sql).
+create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
+  for each row execute function private.record_sign_in();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.sessions') is not null then
+create or replace trigger record_sign_outs after delete on auth.sessions
+  referencing old table as ended
+  for each statement execute function private.record_sign_outs();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+create or replace trigger record_account_change
+  after update of encrypted_password, email, email_change, banned_until on auth.users
+  for each row execute function private.record_account_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger record_authenticator_added after update of status on auth.mfa_factors
+  for each row when (new.status = 'verified' and old.status <> 'verified')
+  execute function private.record_authenticator_added();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger record_authenticator_removed before delete on auth.mfa_factors
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.identities') is not null then
+create or replace trigger record_identity_removed before delete on auth.identities
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_added after insert on auth.webauthn_credentials
+  for each row execute function private.record_passkey_added();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_renamed after update of friendly_name on auth.webauthn_credentials
+  for each row when (old.friendly_name is distinct from new.friendly_name)
+  execute function private.record_passkey_renamed();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+-- Definer: factors and sessions are the identity backend's, which the service role cannot write.
+create or replace function private.delete_authenticator(
+  subject_id uuid,
+  actor_session_id uuid,
+  target_id uuid,
+  event jsonb,
+  mail jsonb default null
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  target auth.mfa_factors;
+  last boolean;
+begin
+  -- One at a time for each account, as every change of its policy: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id for update;
+  select f.* into target
+  from auth.mfa_factors f
+  where f.id = target_id and f.user_id = subject_id and f.factor_type = 'totp' and f.status = 'verified';
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  -- The backend's own rule: who has an authenticator has used it in this session.
+  if not exists (
+    select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+  ) then
+    return jsonb_build_object('outcome', 'insufficient_aal');
+  end if;
+  last := not exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.id <> target_id and f.status = 'verified'
+  );
+  if last and private.required_mfa_state(account.raw_app_meta_data) <> 'optional' then
+    return jsonb_build_object('outcome', 'last_of_required');
+  end if;
+
+  perform private.delete_auth_factor(subject_id, target_id);
+  if last then
+    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  end if;
+  -- Servers of release 0.1.0 give the mail's text, and read its id.
+  return '{"outcome": "deleted", "mailId": null, "recipient": null}' || private.record_security_event(event);
+end
+$$;
+
+-- Definer: the policy is in the identity backend's table, which the service role cannot write. The actor's id comes from
+-- a session that our server verified: the service role is our server alone. So is the switch
+-- REQUIRED_MFA_POLICY_ENABLED, which it asks before it calls; nothing in the database knows of it, and enforcement never.
+create or replace function private.change_required_mfa(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  actor uuid := (change ->> 'actor')::uuid;
+  subject uuid := (change ->> 'subject')::uuid;
+  step text := change ->> 'step';
+  account auth.users;
+  state text;
+  changes jsonb;
+  written jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if actor = subject then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  if public.required_mfa_enforcement_version() <> 1 then
+    return jsonb_build_object('refused', 'not_enforced');
+  end if;
+  select * into account from auth.users u where u.id = subject and u.deleted_at is null for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  state := private.required_mfa_state(account.raw_app_meta_data);
+  -- Compare and swap: whoever decided on another policy than this one decides anew.
+  if (change ->> 'generation')::bigint
+    is distinct from coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) then
+    return jsonb_build_object('refused', 'conflict');
+  end if;
+
+  if step in ('require', 'make_optional') then
+    if state = 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'in_progress');
+    end if;
+    if (state = 'required') = (step = 'require') and state <> 'malformed' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    changes := jsonb_build_object('required', step = 'require');
+  elsif step = 'begin_reset' then
+    changes := '{"recovery": "in_progress", "signInAgain": true}';
+    -- One that waits at the challenge must not open by the challenge's going away.
+    perform private.delete_auth_sessions(subject);
+    -- Nor may a recovery code, half-used or not, of who was locked out here end the reset.
+    delete from private.mfa_recovery_codes c where c.user_id = subject;
+  elsif step = 'finish_reset' then
+    if state <> 'recovery_in_progress' then
+      return jsonb_build_object('refused', 'unchanged');
+    end if;
+    if exists (select from auth.mfa_factors f where f.user_id = subject) then
+      return jsonb_build_object('refused', 'factors_left');
+    end if;
+    changes := '{"recovery": "none"}';
+  else
+    raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
+  end if;
+
+  written := private.write_required_mfa_policy(account, changes);
+  insert into private.admin_audit_log (
+    actor_id, action, target_user_id, target, reason, before, after, request_id, ip
+  )
+  values (
+    actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
+    account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
+  );
+  perform private.add_account_event(subject, told)
+  from (values ('require', 'mfa_required'), ('make_optional', 'mfa_made_optional'), ('finish_reset', 'authenticators_reset'))
+    as e (of_step, told)
+  where e.of_step = step;
+  return jsonb_build_object('policy', written);
+end
+$$;
+
+-- Definer: flows and identities are the identity backend's, which the service role cannot read.
+create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'flow', (
+      select jsonb_build_object(
+        'userId', u.id,
+        'email', u.email,
+        'closed', u.deleted_at is not null or coalesce(u.banned_until > now(), false),
+        'linkedTo', f.linking_target_id,
+        'identity', jsonb_build_object(
+          'email', i.email,
+          'issuer', i.identity_data ->> 'iss',
+          'confirmed', not private.is_unconfirmed_identity(i.id)
+        )
+      )
+      from auth.flow_state f
+      join auth.users u on u.id = f.user_id
+      -- The backend wrote the flow's end and its identity in one transaction: that names the very identity.
+      join auth.identities i on i.user_id = f.user_id and i.provider = f.provider_type and i.xmin = f.xmin
+      where f.auth_code = inspect_oauth_attempt.code
+        and f.code_challenge = inspect_oauth_attempt.challenge
+        and f.provider_type = a.provider
+    )
+  )
+  from private.oauth_attempts a
+  where a.state_hash = decode(attempt_hash, 'hex') and a.used_at is null and a.expires_at > now()
+$$;
+
+-- Definer: undoes what the identity backend did, which the service role may not.
+create or replace function private.complete_oauth_attempt(attempt_hash text, code text, challenge text, verdict text) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  attempt private.oauth_attempts;
+  flow record;
+  identity record;
+begin
+  update private.oauth_attempts a
+  set used_at = now()
+  where a.state_hash = decode(attempt_hash, 'hex')
+    and a.used_at is null
+    and a.expires_at > now()
+    and verdict = any (case a.purpose when 'link' then array['link', 'refuse'] else array['sign_in', 'refuse'] end)
+  returning a.* into attempt;
+  if not found then
+    return false;
+  end if;
+  if verdict = 'sign_in' then
+    return true;
+  end if;
+
+  select f.id, f.xmin as written_by, f.user_id, f.linking_target_id, f.provider_type, f.created_at
+  into flow
+  from auth.flow_state f
+  where f.auth_code = code and f.code_challenge = challenge and f.provider_type = attempt.provider
+  for update;
+  if not found then
+    return verdict = 'refuse';
+  end if;
+  select i.id, i.provider, i.email,
+    i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
+  into identity
+  from auth.identities i
+  where i.user_id = flow.user_id and i.provider = flow.provider_type and i.xmin = flow.written_by;
+
+  -- The code is good for nothing any more: a link needs no session, and what is refused gets none.
+  perform private.delete_auth_flow(flow.id);
+
+  if verdict = 'link' then
+    if identity.id is null or flow.linking_target_id is distinct from attempt.user_id then
+      return false;
+    end if;
+    delete from private.unconfirmed_identities n where n.identity_id = identity.id;
+    if found then
+      perform private.record_addition(
+        attempt.user_id, 'identity', identity.id, true,
+        jsonb_build_object('provider', identity.provider, 'email', identity.email)
+      );
+    end if;
+    return true;
+  end if;
+
+  if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
+    delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
+    perform set_config('gatehouse.takes_back', 'on', true);
+    perform private.remove_identity(identity.id);
+    perform set_config('gatehouse.takes_back', 'off', true);
+  end if;
+  return true;
+end
+$$;
+
+comment on function private.change_required_mfa(jsonb) is
+  'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
+  'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
+  'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
+  'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
+  'first. Each change is a line of the audit log, and an event that the owner is told about, in the '
+  'same transaction.';
+
+comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
+  'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
+  'recover, and tells the owner (private.record_security_event): { outcome: deleted, mails }, or outcome '
+  'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
+
+comment on function private.record_security_event(jsonb) is
+  'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
+  'device, details } → { id, createdAt, details, mails: [{ id, recipient }] }, or null without such an account. The '
+  'caller sends the mails; those that fail are tried again from the queue.';
+
+comment on function private.record_unconfirmed_identity() is
+  'Guards and records an identity that joined an account in use. One with the account''s own verified address was linked '
+  'by the backend at a sign-in, and is confirmed.';
+
+comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
+  'Adds an event to an account''s activity, queues the mail about it, and returns its id; null without such an account. '
+  'For definers that change an account, in their transaction.';
+
+comment on function private.announce_addition(uuid, text) is
+  'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
+  'hexadecimal. Call it after step-up, before the backend adds it.';
+
+comment on function private.claim_due_mails(integer) is
+  'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
+  'twelve attempts a mail is left as a record, for a week.';
+
+comment on function private.claim_event_mails(uuid) is
+  'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
+
+comment on function private.discard_session(uuid, uuid) is
+  'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '
+  'of the activity. True if the session was there.';
+
+comment on function private.guard_addition(uuid, uuid) is
+  'Refuses an addition that our server did not announce, on an account with a verified factor.';
+
+comment on function private.is_announced(uuid, text) is 'Takes an announcement: true once.';
+
+comment on function private.is_new_place(public.security_events) is
+  'Whether no other sign-in of the account came from this network with this program. False for the first sign-in.';
+
+comment on function private.is_told_by_mail(text) is
+  'Whether the owner gets a mail about events of this kind. A sign-in is told only from a new place.';
+
+comment on function private.is_unconfirmed_identity(uuid) is
+  'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
+
+comment on function private.queue_event_mail(public.security_events, text) is
+  'Queues the mail that tells an account''s owner about an event. Does nothing without an address.';
+
+comment on function private.record_account_change() is
+  'Records a new password, a change of email, a ban and its end. A change of email is told to both addresses.';
+
+comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
+  'Records an identity, passkey or authenticator that was added, and marks it where our server did not announce it.';
+
+comment on function private.record_authenticator_added() is 'Guards and records a factor that was verified.';
+
+comment on function private.record_passkey_added() is 'Guards and records a passkey that was registered.';
+
+comment on function private.record_passkey_renamed() is 'Records a passkey''s new name.';
+
+comment on function private.record_removal() is
+  'Records that an authenticator, a passkey or an identity was removed from an account in use.';
+
+comment on function private.record_sign_in() is
+  'Records a new session as a sign-in, and queues a mail where it comes from a new place.';
+
+comment on function private.record_sign_outs() is
+  'Records sign-outs at the backend, one event for each account and statement.';
+
+comment on function private.sign_out_scope(text) is
+  'The scope of a sign-out, by the statement that Supabase Auth ends sessions with; null for every other statement, such '
+  'as those that clean up or end sessions below a level of assurance.';
+
+grant execute on function private.announce_addition(uuid, text) to service_role;
+
+grant execute on function private.claim_due_mails(integer) to service_role;
+
+grant execute on function private.discard_session(uuid, uuid) to service_role;

@@ -1,0 +1,535 @@
+-- What happens to an account at the identity backend, whoever asks for it: our pages, a phone, the admin API or SQL. The
+-- triggers of auth-schema.sql call these functions, which write the event and queue the mail to the owner.
+--
+-- A trigger must not break the backend: functions that record turn their own errors into warnings. Only
+-- private.guard_addition raises, to refuse.
+
+create or replace function private.is_told_by_mail(kind text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select kind in (
+    'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
+    'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'email_changed', 'identity_linked',
+    'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
+    'passkey_removed', 'password_added', 'password_changed', 'recovery_code_used', 'recovery_codes_created',
+    'session_revoked', 'workspace_handed_over'
+  )
+$$;
+comment on function private.is_told_by_mail(text) is
+  'Whether the owner gets a mail about events of this kind. A sign-in is told only from a new place.';
+
+create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
+  -- Our server describes the changes that it makes within this time, and sends the mail itself.
+  select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
+  where char_length(queue_event_mail.recipient) between 3 and 320
+$$;
+comment on function private.queue_event_mail(public.security_events, text) is
+  'Queues the mail that tells an account''s owner about an event. Does nothing without an address.';
+
+create or replace function private.add_account_event(
+  subject_id uuid,
+  kind text,
+  target_id uuid default null,
+  session_id uuid default null,
+  details jsonb default '{}'
+) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  account record;
+  added public.security_events;
+begin
+  select u.email into account from auth.users u where u.id = subject_id and u.deleted_at is null;
+  if not found then
+    return null;
+  end if;
+  insert into public.security_events (user_id, kind, session_id, target_id, details)
+  values (subject_id, add_account_event.kind, add_account_event.session_id, add_account_event.target_id, details)
+  returning * into added;
+  if private.is_told_by_mail(added.kind) then
+    perform private.queue_event_mail(added, account.email);
+  end if;
+  return added.id;
+end
+$$;
+comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
+  'Adds an event to an account''s activity, queues the mail about it, and returns its id; null without such an account. '
+  'For definers that change an account, in their transaction.';
+
+create or replace function private.is_new_place(event public.security_events) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select count(*) > 0 and not coalesce(bool_or(
+    private.truncate_address(s.ip) is not distinct from private.truncate_address((event).ip)
+    -- Without version numbers, so that an update is not a new place.
+    and regexp_replace(coalesce(s.user_agent, ''), '[0-9._]+', '', 'g')
+      = regexp_replace(coalesce((event).user_agent, ''), '[0-9._]+', '', 'g')
+  ), false)
+  from public.security_events s
+  where s.user_id = (event).user_id and s.kind = 'sign_in' and s.id <> (event).id
+$$;
+comment on function private.is_new_place(public.security_events) is
+  'Whether no other sign-in of the account came from this network with this program. False for the first sign-in.';
+
+-- Sign-ins. The backend adds a session and then the method that it was proven by; a later method is a second factor.
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_sign_in() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  session record;
+  added public.security_events;
+begin
+  if exists (
+    select from auth.mfa_amr_claims a where a.session_id = new.session_id and a.id <> new.id
+  ) or exists (
+    select from public.security_events e where e.session_id = new.session_id and e.kind = 'sign_in'
+  ) then
+    return null;
+  end if;
+  select s.user_id, s.ip, s.user_agent, u.email
+  into session
+  from auth.sessions s
+  join auth.users u on u.id = s.user_id and u.deleted_at is null
+  where s.id = new.session_id;
+  if not found then
+    return null;
+  end if;
+  insert into public.security_events (user_id, kind, method, session_id, ip, user_agent)
+  values (
+    session.user_id, 'sign_in', left(new.authentication_method, 64), new.session_id, session.ip,
+    left(session.user_agent, 512)
+  )
+  returning * into added;
+  if private.is_new_place(added) then
+    perform private.queue_event_mail(added, session.email);
+  end if;
+  return null;
+exception when others then
+  raise warning 'a sign-in was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+comment on function private.record_sign_in() is
+  'Records a new session as a sign-in, and queues a mail where it comes from a new place.';
+
+-- Sign-outs.
+
+create or replace function private.sign_out_scope(statement text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case regexp_replace(
+      regexp_replace(lower(statement), '\$[0-9]+|''[^'']*''', '?', 'g'),
+      '"|auth\.|;|\s', '', 'g'
+    )
+    when 'deletefromsessionswhereid=?' then 'local'
+    when 'deletefromsessionswhereid!=?anduser_id=?' then 'others'
+    when 'deletefromsessionswhereuser_id=?' then 'global'
+  end
+$$;
+comment on function private.sign_out_scope(text) is
+  'The scope of a sign-out, by the statement that Supabase Auth ends sessions with; null for every other statement, such '
+  'as those that clean up or end sessions below a level of assurance.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_sign_outs() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  scope text := private.sign_out_scope(current_query());
+  account record;
+begin
+  -- A cascade runs inside a trigger. Our own functions write their events themselves.
+  if pg_trigger_depth() > 1 or scope is null then
+    return null;
+  end if;
+  for account in
+    select e.user_id, (array_agg(e.id))[1] as session_id
+    from ended e
+    -- The change that ended the sessions, such as a new password, is an event already.
+    where not exists (
+      select from public.security_events s
+      where s.user_id = e.user_id and s.created_at = now() and s.kind <> 'sign_in'
+    )
+    group by e.user_id
+  loop
+    case scope
+      when 'local' then
+        perform private.add_account_event(account.user_id, 'sign_out', session_id => account.session_id);
+      when 'others' then
+        perform private.add_account_event(account.user_id, 'other_sessions_revoked');
+      else
+        perform private.add_account_event(account.user_id, 'all_sessions_revoked');
+    end case;
+  end loop;
+  return null;
+exception when others then
+  raise warning 'a sign-out was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+comment on function private.record_sign_outs() is
+  'Records sign-outs at the backend, one event for each account and statement.';
+
+-- Definer: sessions are Supabase Auth's, which the service role cannot write.
+create or replace function private.discard_session(subject_id uuid, target_id uuid) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  delete from public.security_events e
+  where e.user_id = subject_id and e.session_id = target_id and e.kind = 'sign_in' and e.device is null
+    and e.created_at > now() - interval '2 minutes';
+  return private.end_account_session(subject_id, target_id);
+end
+$$;
+comment on function private.discard_session(uuid, uuid) is
+  'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '
+  'of the activity. True if the session was there.';
+
+-- The account itself.
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_account_change() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  event_id uuid;
+begin
+  -- Before its address is confirmed an account has no owner yet, and afterwards nobody to tell.
+  if new.deleted_at is not null or old.email_confirmed_at is null and old.last_sign_in_at is null then
+    return null;
+  end if;
+
+  if coalesce(new.encrypted_password, '') not in ('', coalesce(old.encrypted_password, '')) then
+    perform private.add_account_event(
+      new.id, case when coalesce(old.encrypted_password, '') = '' then 'password_added' else 'password_changed' end
+    );
+  end if;
+
+  if coalesce(new.email_change, '') not in ('', coalesce(old.email_change, '')) then
+    perform private.add_account_event(
+      new.id, 'email_change_requested', details => jsonb_build_object('to', new.email_change)
+    );
+  end if;
+  if lower(coalesce(new.email, '')) <> lower(coalesce(old.email, '')) then
+    event_id := private.add_account_event(
+      new.id, 'email_changed', details => jsonb_strip_nulls(jsonb_build_object(
+        'from', nullif(old.email, ''), 'to', nullif(new.email, '')
+      ))
+    );
+    perform private.queue_event_mail(e, old.email) from public.security_events e where e.id = event_id;
+  end if;
+
+  if (old.banned_until > now()) is not true and new.banned_until > now() then
+    perform private.add_account_event(new.id, 'account_banned');
+  elsif old.banned_until > now() and (new.banned_until > now()) is not true then
+    perform private.add_account_event(new.id, 'account_unbanned');
+  end if;
+  return null;
+exception when others then
+  raise warning 'an account''s change was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+comment on function private.record_account_change() is
+  'Records a new password, a change of email, a ban and its end. A change of email is told to both addresses.';
+
+-- Additions. A trigger knows the account, and not how the session at the backend was proven. So an account with a
+-- verified factor accepts only additions that our server announced after step-up; on other accounts they are marked
+-- unconfirmed until the owner keeps them.
+
+create or replace function private.announce_addition(subject_id uuid, target text) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from private.announced_additions a where a.expires_at < now();
+  insert into private.announced_additions (target, user_id)
+  values (announce_addition.target, subject_id)
+  on conflict on constraint announced_additions_pkey do update
+  set user_id = excluded.user_id, expires_at = excluded.expires_at
+$$;
+comment on function private.announce_addition(uuid, text) is
+  'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
+  'hexadecimal. Call it after step-up, before the backend adds it.';
+
+create or replace function private.is_announced(subject_id uuid, target text) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with announced as (
+    delete from private.announced_additions a
+    where a.target = is_announced.target and a.user_id = subject_id and a.expires_at > now()
+    returning a.target
+  )
+  select exists (select from announced)
+$$;
+comment on function private.is_announced(uuid, text) is 'Takes an announcement: true once.';
+
+create or replace function private.guard_addition(subject_id uuid, except_factor uuid default null) returns void
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if exists (
+    select from auth.mfa_factors f
+    where f.user_id = subject_id and f.status = 'verified' and f.id is distinct from except_factor
+  ) then
+    raise exception 'this account accepts additions only on its security page'
+      using errcode = 'insufficient_privilege';
+  end if;
+end
+$$;
+comment on function private.guard_addition(uuid, uuid) is
+  'Refuses an addition that our server did not announce, on an account with a verified factor.';
+
+create or replace function private.record_addition(
+  subject_id uuid,
+  addition text,
+  target_id uuid,
+  announced boolean,
+  details jsonb
+) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if not announced then
+    insert into private.unconfirmed_additions (target_id, user_id, kind) values (record_addition.target_id, subject_id, addition);
+  end if;
+  perform private.add_account_event(
+    subject_id,
+    case addition when 'identity' then 'identity_linked' else addition || '_added' end,
+    record_addition.target_id,
+    details => jsonb_strip_nulls(details)
+  );
+exception when others then
+  raise warning 'an addition was not recorded: % %', sqlstate, sqlerrm;
+end
+$$;
+comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
+  'Records an identity, passkey or authenticator that was added, and marks it where our server did not announce it.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_authenticator_added() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  announced boolean := private.is_announced(new.user_id, new.id::text);
+begin
+  if not announced then
+    perform private.guard_addition(new.user_id, except_factor => new.id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', new.friendly_name)
+  );
+  return null;
+end
+$$;
+comment on function private.record_authenticator_added() is 'Guards and records a factor that was verified.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_passkey_added() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  announced boolean := private.is_announced(new.user_id, encode(new.credential_id, 'hex'));
+begin
+  if not announced then
+    perform private.guard_addition(new.user_id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', new.friendly_name)
+  );
+  return null;
+end
+$$;
+comment on function private.record_passkey_added() is 'Guards and records a passkey that was registered.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_unconfirmed_identity() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account record;
+  is_own_address boolean;
+begin
+  if new.provider in ('email', 'phone') or new.provider like 'sso:%' then
+    return null;
+  end if;
+  select u.last_sign_in_at, u.email_confirmed_at, lower(u.email) as email
+  into account
+  from auth.users u
+  where u.id = new.user_id;
+  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
+  if account.last_sign_in_at is null then
+    return null;
+  end if;
+  -- The rule by which the backend itself links at a sign-in.
+  is_own_address := new.identity_data -> 'email_verified' = 'true'::jsonb and (
+    (account.email_confirmed_at is not null and account.email = new.email)
+    or exists (
+      select from auth.identities i
+      where i.user_id = new.user_id
+        and i.id <> new.id
+        and i.email = new.email
+        and i.identity_data -> 'email_verified' = 'true'::jsonb
+        and not private.is_unconfirmed_identity(i.id)
+    )
+  );
+  if is_own_address is not true then
+    -- Our own link: private.complete_oauth_attempt confirms and records it, in the account's own browser.
+    if exists (
+      select from private.oauth_attempts a
+      where a.user_id = new.user_id and a.purpose = 'link' and a.provider = new.provider
+        and a.used_at is null and a.expires_at > now()
+    ) then
+      insert into private.unconfirmed_identities (identity_id) values (new.id);
+      return null;
+    end if;
+    perform private.guard_addition(new.user_id);
+  end if;
+  perform private.record_addition(
+    new.user_id, 'identity', new.id, is_own_address is true,
+    jsonb_build_object('provider', new.provider, 'email', new.email)
+  );
+  return null;
+end
+$$;
+comment on function private.record_unconfirmed_identity() is
+  'Guards and records an identity that joined an account in use. One with the account''s own verified address was linked '
+  'by the backend at a sign-in, and is confirmed.';
+
+create or replace function private.is_unconfirmed_identity(of_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (select from private.unconfirmed_identities n where n.identity_id = of_id)
+    or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
+$$;
+comment on function private.is_unconfirmed_identity(uuid) is
+  'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
+
+-- Removals.
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_removal() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  removed jsonb := to_jsonb(old);
+  is_pending boolean := tg_table_name = 'identities'
+    and exists (select from private.unconfirmed_identities n where n.identity_id = old.id);
+begin
+  delete from private.unconfirmed_additions a where a.target_id = old.id;
+  -- A cascade runs inside a trigger; an account without a confirmed address is cleaned up, and has no owner yet.
+  if pg_trigger_depth() > 1 or is_pending or not exists (
+    select from auth.users u
+    where u.id = old.user_id and (u.email_confirmed_at < now() or u.last_sign_in_at is not null)
+  ) then
+    return old;
+  end if;
+  if tg_table_name = 'mfa_factors' then
+    -- A recovery removes all of them, and is an event of its own.
+    if removed ->> 'status' = 'verified' and not exists (
+      select from auth.users u
+      where u.id = old.user_id and private.required_mfa_state(u.raw_app_meta_data) = 'recovery_in_progress'
+    ) then
+      perform private.add_account_event(
+        old.user_id, 'authenticator_removed', old.id,
+        details => jsonb_strip_nulls(jsonb_build_object('name', removed ->> 'friendly_name'))
+      );
+    end if;
+  elsif tg_table_name = 'webauthn_credentials' then
+    perform private.add_account_event(
+      old.user_id, 'passkey_removed', old.id,
+      details => jsonb_strip_nulls(jsonb_build_object('passkey', removed ->> 'friendly_name'))
+    );
+  elsif removed ->> 'provider' not in ('email', 'phone')
+    -- What the refused sign-in added is taken back with its event.
+    and current_setting('gatehouse.takes_back', true) is distinct from 'on' then
+    perform private.add_account_event(
+      old.user_id, 'identity_unlinked', old.id,
+      details => jsonb_strip_nulls(jsonb_build_object('provider', removed ->> 'provider', 'email', removed ->> 'email'))
+    );
+  end if;
+  return old;
+exception when others then
+  raise warning 'a removal was not recorded: % %', sqlstate, sqlerrm;
+  return old;
+end
+$$;
+comment on function private.record_removal() is
+  'Records that an authenticator, a passkey or an identity was removed from an account in use.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.record_passkey_renamed() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform private.add_account_event(
+    new.user_id, 'passkey_renamed', new.id,
+    details => jsonb_strip_nulls(jsonb_build_object('from', old.friendly_name, 'to', new.friendly_name))
+  );
+  return null;
+exception when others then
+  raise warning 'a new name was not recorded: % %', sqlstate, sqlerrm;
+  return null;
+end
+$$;
+comment on function private.record_passkey_renamed() is 'Records a passkey''s new name.';

@@ -9,7 +9,7 @@ interface EventKind {
 }
 
 /** The closed list of kinds in `public.security_events`. `private.is_told_by_mail` lists those with a notice. */
-const eventKinds = {
+export const eventKinds = {
   sign_in: { label: "Signed in" },
   sign_out: { label: "Signed out" },
   mfa_approved: { label: "Approved a sign-in on a phone" },

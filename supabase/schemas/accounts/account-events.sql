@@ -205,9 +205,9 @@ create or replace function private.discard_session(subject_id uuid, target_id uu
 as $$
 begin
   delete from public.security_events e
-  where e.user_id = subject_id and e.session_id = target_id and e.kind = 'sign_in' and e.device is null
+  where e.user_id = subject_id and e.session_id = discard_session.target_id and e.kind = 'sign_in' and e.device is null
     and e.created_at > now() - interval '2 minutes';
-  return private.end_account_session(subject_id, target_id);
+  return private.end_account_session(subject_id, discard_session.target_id);
 end
 $$;
 comment on function private.discard_session(uuid, uuid) is

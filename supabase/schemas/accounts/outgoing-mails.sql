@@ -9,8 +9,8 @@ as $$
   with claimed as (
     update private.outgoing_mails m
     set next_attempt_at = now() + interval '1 minute'
-    -- The first attempt alone: a later one belongs to whoever took it from the queue.
-    where m.event_id = of_event and m.attempts = 1
+    -- As private.queue_event_mail left it: nobody has taken it.
+    where m.event_id = of_event and m.attempts = 1 and m.next_attempt_at <= m.created_at + interval '15 seconds'
     returning m.id, m.recipient
   )
   select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c

@@ -184,9 +184,9 @@ create or replace function private.discard_session(subject_id uuid, target_id uu
 as $$
 begin
   delete from public.security_events e
-  where e.user_id = subject_id and e.session_id = target_id and e.kind = 'sign_in' and e.device is null
+  where e.user_id = subject_id and e.session_id = discard_session.target_id and e.kind = 'sign_in' and e.device is null
     and e.created_at > now() - interval '2 minutes';
-  return private.end_account_session(subject_id, target_id);
+  return private.end_account_session(subject_id, discard_session.target_id);
 end
 $$;
 
@@ -609,8 +609,8 @@ as $$
   with claimed as (
     update private.outgoing_mails m
     set next_attempt_at = now() + interval '1 minute'
-    -- The first attempt alone: a later one belongs to whoever took it from the queue.
-    where m.event_id = of_event and m.attempts = 1
+    -- As private.queue_event_mail left it: nobody has taken it.
+    where m.event_id = of_event and m.attempts = 1 and m.next_attempt_at <= m.created_at + interval '15 seconds'
     returning m.id, m.recipient
   )
   select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c

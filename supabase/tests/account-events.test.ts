@@ -1,0 +1,460 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { eventKinds } from "../../remix-app/activity/event-kinds.ts";
+import { failureOf } from "./actors.ts";
+import { createUser, type Database, enrollFactor, one, test } from "./database.ts";
+import { createIdentity } from "./oauth-fixtures.ts";
+import { openPool } from "./pools.ts";
+
+/** An account that its owner has confirmed and used. */
+async function createOwner(db: Database) {
+  const user = await createUser(db);
+  await db.query(
+    `update auth.users set email_confirmed_at = now() - interval '1 day', last_sign_in_at = now() - interval '1 hour',
+       encrypted_password = 'old' where id = $1`,
+    [user.id],
+  );
+  await db.query("delete from public.security_events where user_id = $1", [user.id]);
+  return user;
+}
+
+/** A session as the backend makes it: the session, then the claim of the method that it was proven by. */
+async function startSession(
+  db: Database,
+  { userId, ip = "203.0.113.7", agent = "App/1.0 (iPhone; iOS 26.1)" }: { userId: string; ip?: string; agent?: string },
+) {
+  const id = randomUUID();
+  await db.query(
+    "insert into auth.sessions (id, user_id, aal, created_at, ip, user_agent) values ($1, $2, 'aal1', now(), $3, $4)",
+    [id, userId, ip, agent],
+  );
+  await claim(db, { sessionId: id, method: "password" });
+  return id;
+}
+
+const claim = (db: Database, { sessionId, method }: { sessionId: string; method: string }) =>
+  db.query(
+    `insert into auth.mfa_amr_claims (id, session_id, created_at, updated_at, authentication_method)
+     values (gen_random_uuid(), $1, now(), now(), $2)
+     on conflict (session_id, authentication_method) do update set updated_at = excluded.updated_at`,
+    [sessionId, method],
+  );
+
+async function addPasskey(db: Database, userId: string) {
+  const [id, credentialId] = [randomUUID(), randomBytes(24)];
+  await db.query(
+    `insert into auth.webauthn_credentials (id, user_id, credential_id, public_key, friendly_name, created_at)
+     values ($1, $2, $3, $4, 'Phone', now())`,
+    [id, userId, credentialId, randomBytes(8)],
+  );
+  return id;
+}
+
+const verify = (db: Database, factorId: string) =>
+  db.query("update auth.mfa_factors set status = 'verified' where id = $1", [factorId]);
+
+const announce = (db: Database, userId: string, target: string) =>
+  db.query("select private.announce_addition($1, $2)", [userId, target]);
+
+/** The activity, and to whom a mail about each event is queued. */
+const told = (db: Database, userId: string) =>
+  db.query(
+    `select e.kind, e.target_id as target, array(
+       select m.recipient from private.outgoing_mails m where m.event_id = e.id order by m.recipient
+     ) as mails
+     from public.security_events e where e.user_id = $1 order by e.created_at, e.kind`,
+    [userId],
+  );
+
+const unconfirmed = (db: Database, userId: string) =>
+  db.query("select kind, target_id as target from private.unconfirmed_additions where user_id = $1", [userId]);
+
+test("the kinds that are told by mail are those with a notice", async ({ db }) => {
+  const kinds = Object.keys(eventKinds);
+  const rows = await db.query<{ kind: string }>(
+    "select kind from unnest($1::text[]) as kind where private.is_told_by_mail(kind)",
+    [kinds],
+  );
+  const withNotice = Object.entries(eventKinds).filter(([, kind]) => "notice" in kind);
+  expect(rows.map(({ kind }) => kind).sort()).toEqual(withNotice.map(([name]) => name).sort());
+});
+
+describe("a sign-in", () => {
+  test("is one event of its first method, with the session's address and program", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    const sessionId = await startSession(db, { userId });
+    await claim(db, { sessionId, method: "password" });
+    await claim(db, { sessionId, method: "totp" });
+    const events = await db.query(
+      "select kind, method, session_id, host(ip) as ip, user_agent, device from public.security_events where user_id = $1",
+      [userId],
+    );
+    expect(events).toEqual([
+      {
+        kind: "sign_in",
+        method: "password",
+        session_id: sessionId,
+        ip: "203.0.113.7",
+        user_agent: "App/1.0 (iPhone; iOS 26.1)",
+        device: null,
+      },
+    ]);
+  });
+
+  test.for([
+    ["the same phone", {}, 0],
+    ["an update of the app", { agent: "App/1.1 (iPhone; iOS 26.2)" }, 0],
+    ["another phone", { agent: "App/1.0 (Android 17)" }, 1],
+    ["another network", { ip: "198.51.100.4" }, 1],
+  ] as const)("by %s after the first one queues mails: %s", async ([, place, mails], { db }) => {
+    const { id: userId } = await createOwner(db);
+    await startSession(db, { userId });
+    expect(await told(db, userId)).toMatchObject([{ kind: "sign_in", mails: [] }]);
+    await db.query("update public.security_events set created_at = now() - interval '1 hour' where user_id = $1", [
+      userId,
+    ]);
+    await startSession(db, { userId, ...place });
+    const [, second] = await told(db, userId);
+    expect(second?.mails).toHaveLength(mails);
+  });
+
+  test("goes on where it cannot be recorded", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await db.query("alter table public.security_events add constraint broken check (kind <> 'sign_in') not valid");
+    await startSession(db, { userId });
+    expect(await db.query("select from auth.sessions where user_id = $1", [userId])).toHaveLength(1);
+    expect(await told(db, userId)).toEqual([]);
+  });
+
+  test("that our server discards leaves neither a session nor an event nor a mail", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await startSession(db, { userId });
+    const sessionId = await startSession(db, { userId, ip: "198.51.100.4" });
+    const discard = () =>
+      db.asRole("service_role", () =>
+        one(db, { sql: "select private.discard_session($1, $2) as done", values: [userId, sessionId] }),
+      );
+    expect(await discard()).toEqual({ done: true });
+    expect(await discard()).toEqual({ done: false });
+    expect(await told(db, userId)).toMatchObject([{ kind: "sign_in", mails: [] }]);
+  });
+});
+
+describe("a sign-out", () => {
+  // The statements of Supabase Auth v2.196, internal/models/sessions.go, as pgx sends them.
+  test.for([
+    ["DELETE FROM sessions WHERE id = $1", "local"],
+    ['DELETE FROM "sessions" WHERE id != $1 AND user_id = $2', "others"],
+    ["DELETE FROM sessions WHERE user_id = $1", "global"],
+    ["delete from auth.sessions where id = '6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11';", "local"],
+    ["DELETE FROM sessions WHERE user_id = $1 AND aal < $2", null],
+    ["DELETE FROM sessions WHERE user_id = $1 AND oauth_client_id = $2", null],
+    ["delete from sessions where id in (select id from sessions where not_after < now() limit 10)", null],
+    ["with pgrst_source as (select private.end_account_session($1, $2)) select 1", null],
+  ] as const)("by %s has the scope %s", async ([statement, scope], { db }) => {
+    expect(await one(db, { sql: "select private.sign_out_scope($1) as scope", values: [statement] })).toEqual({
+      scope,
+    });
+  });
+
+  test.for([
+    ["local", "delete from auth.sessions where id = $1", ["sign_out"], 0],
+    ["others", "delete from auth.sessions where id != $1 and user_id = $2", ["other_sessions_revoked"], 1],
+    ["global", "delete from auth.sessions where user_id = $2 and $1::uuid is not null", [], 0],
+    ["clean-up", "delete from auth.sessions where user_id = $2 and aal < 'aal2' and $1::uuid is not null", [], 0],
+  ] as const)("of scope %s", async ([, sql, kinds, mails], { db }) => {
+    const { id: userId } = await createOwner(db);
+    const [first] = [await startSession(db, { userId }), await startSession(db, { userId })];
+    await db.query("delete from public.security_events where user_id = $1", [userId]);
+    await db.query(sql, sql.includes("$2") ? [first, userId] : [first]);
+    const events = await told(db, userId);
+    expect(events.map(({ kind }) => kind)).toEqual(kinds);
+    expect(events.flatMap((event) => event.mails)).toHaveLength(mails);
+  });
+
+  test("everywhere is one event and one mail", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    for (let count = 0; count < 3; count += 1) await startSession(db, { userId });
+    await db.query("delete from public.security_events where user_id = $1", [userId]);
+    await db.query("delete from auth.sessions where user_id = $1", [userId]);
+    expect(await told(db, userId)).toMatchObject([{ kind: "all_sessions_revoked", mails: [expect.any(String)] }]);
+  });
+
+  test("that comes with a new password is told by the password alone", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await startSession(db, { userId });
+    await db.query("delete from public.security_events where user_id = $1", [userId]);
+    await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
+    await db.query("delete from auth.sessions where user_id = $1", [userId]);
+    expect((await told(db, userId)).map(({ kind }) => kind)).toEqual(["password_changed"]);
+  });
+
+  test("by the end of the account is no event", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await startSession(db, { userId });
+    await createIdentity(db, { userId, email: "other@example.test" });
+    await db.query("delete from auth.users where id = $1", [userId]);
+    expect(await told(db, userId)).toEqual([]);
+  });
+});
+
+describe("a change of the account", () => {
+  test.for([
+    ["a password", "encrypted_password = 'new'", ["password_changed"]],
+    ["the same password", "encrypted_password = 'old'", []],
+    ["a ban", "banned_until = now() + interval '1 day'", ["account_banned"]],
+    ["a ban that is over", "banned_until = now() - interval '1 day'", []],
+    ["a pending email", "email_change = 'new@example.test'", ["email_change_requested"]],
+    ["an email in other letters", "email = upper(email)", []],
+    ["a deletion", "deleted_at = now(), encrypted_password = 'x', email = 'gone@example.test'", []],
+  ] as const)("to %s", async ([, change, kinds], { db }) => {
+    const { id } = await createOwner(db);
+    await db.query(`update auth.users set ${change} where id = $1`, [id]);
+    expect((await told(db, id)).map(({ kind }) => kind)).toEqual(kinds);
+  });
+
+  test("to a first password, and the end of a ban", async ({ db }) => {
+    const { id } = await createOwner(db);
+    await db.query("update auth.users set encrypted_password = null, banned_until = 'infinity' where id = $1", [id]);
+    await db.query("delete from public.security_events where user_id = $1", [id]);
+    await db.query("update auth.users set encrypted_password = 'new', banned_until = null where id = $1", [id]);
+    expect((await told(db, id)).map(({ kind }) => kind)).toEqual(["account_unbanned", "password_added"]);
+  });
+
+  test("to another email is told to both addresses, once each", async ({ db }) => {
+    const { id, email } = await createOwner(db);
+    await db.query("update auth.users set email = 'new@example.test' where id = $1", [id]);
+    expect(await told(db, id)).toEqual([
+      { kind: "email_changed", target: null, mails: [email, "new@example.test"].sort() },
+    ]);
+  });
+
+  test("before its address was confirmed is nobody's", async ({ db }) => {
+    const { id } = await createUser(db);
+    await db.query("update auth.users set encrypted_password = 'a' where id = $1", [id]);
+    await db.query("update auth.users set encrypted_password = 'b', email = 'b@example.test' where id = $1", [id]);
+    expect(await told(db, id)).toEqual([]);
+  });
+});
+
+describe("an addition", () => {
+  const additions = {
+    authenticator: async (db: Database, userId: string) => {
+      const factorId = await enrollFactor(db, { userId, status: "unverified" });
+      return { target: factorId, add: () => verify(db, factorId) };
+    },
+    passkey: async (db: Database, userId: string) => {
+      const [id, credentialId] = [randomUUID(), randomBytes(24)];
+      const add = () =>
+        db.query(
+          `insert into auth.webauthn_credentials (id, user_id, credential_id, public_key, friendly_name, created_at)
+           values ($1, $2, $3, $4, 'Phone', now())`,
+          [id, userId, credentialId, randomBytes(8)],
+        );
+      return { target: credentialId.toString("hex"), add };
+    },
+  };
+
+  for (const kind of ["authenticator", "passkey"] as const) {
+    test(`of a ${kind} that nobody announced is told and unconfirmed`, async ({ db }) => {
+      const { id: userId, email } = await createOwner(db);
+      await (await additions[kind](db, userId)).add();
+      const [event] = await told(db, userId);
+      expect(event).toEqual({ kind: `${kind}_added`, target: expect.any(String), mails: [email] });
+      expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
+    });
+
+    test(`of a ${kind} that our server announced is told`, async ({ db }) => {
+      const { id: userId } = await createOwner(db);
+      const { target, add } = await additions[kind](db, userId);
+      await announce(db, userId, target);
+      await add();
+      expect((await told(db, userId)).map((event) => event.kind)).toEqual([`${kind}_added`]);
+      expect(await unconfirmed(db, userId)).toEqual([]);
+    });
+
+    test(`of a ${kind} to an account with a second factor is refused unless our server announced it`, async ({
+      db,
+    }) => {
+      const { id: userId } = await createOwner(db);
+      await enrollFactor(db, { userId });
+      const { target, add } = await additions[kind](db, userId);
+      await announce(db, (await createOwner(db)).id, target);
+      await db.query("savepoint before");
+      expect((await failureOf(add)).code).toBe("42501");
+      await db.query("rollback to savepoint before");
+      await announce(db, userId, target);
+      await db.query("update private.announced_additions set expires_at = now() where user_id = $1", [userId]);
+      await db.query("savepoint expired");
+      expect((await failureOf(add)).code).toBe("42501");
+      await db.query("rollback to savepoint expired");
+      await announce(db, userId, target);
+      await add();
+      expect((await told(db, userId)).map((event) => event.kind)).toEqual([`${kind}_added`]);
+    });
+  }
+
+  test("of an identity with the account's own verified address is told and confirmed", async ({ db }) => {
+    const { id: userId, email } = await createOwner(db);
+    await enrollFactor(db, { userId });
+    const target = await createIdentity(db, { userId, email });
+    expect(await told(db, userId)).toEqual([{ kind: "identity_linked", target, mails: [email] }]);
+    expect(await unconfirmed(db, userId)).toEqual([]);
+  });
+
+  test("of an identity with another address is told and unconfirmed, and refused beside a second factor", async ({
+    db,
+  }) => {
+    const { id: userId, email } = await createOwner(db);
+    const target = await createIdentity(db, { userId, email: "other@example.test" });
+    expect(await told(db, userId)).toEqual([{ kind: "identity_linked", target, mails: [email] }]);
+    expect(await unconfirmed(db, userId)).toEqual([{ kind: "identity", target }]);
+    await enrollFactor(db, { userId });
+    const link = () => createIdentity(db, { userId, email: "third@example.test", provider: "github" });
+    expect((await failureOf(link)).code).toBe("42501");
+  });
+
+  test("is announced for one of any number of concurrent callers", async () => {
+    const { db, close } = openPool(20);
+    const user = await createUser(db);
+    try {
+      await announce(db, user.id, "target");
+      const taken = await Promise.all(
+        Array.from({ length: 50 }, () =>
+          one<{ taken: boolean }>(db, {
+            sql: "select private.is_announced($1, 'target') as taken",
+            values: [user.id],
+          }),
+        ),
+      );
+      expect(taken.filter((answer) => answer.taken)).toHaveLength(1);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [user.id]);
+      await close();
+    }
+  });
+});
+
+describe("a removal", () => {
+  test("of an authenticator, a passkey and an identity is told, once each", async ({ db }) => {
+    const { id: userId, email } = await createOwner(db);
+    const factor = await enrollFactor(db, { userId });
+    const unfinished = await enrollFactor(db, { userId, status: "unverified" });
+    await db.query("delete from auth.mfa_factors where id in ($1, $2)", [factor, unfinished]);
+    const passkeyId = await addPasskey(db, userId);
+    const identity = await createIdentity(db, { userId, email: "other@example.test" });
+    await db.query("delete from auth.webauthn_credentials where id = $1", [passkeyId]);
+    await db.query("delete from auth.identities where id = $1", [identity]);
+    expect(await unconfirmed(db, userId)).toEqual([]);
+    const removed = (await told(db, userId)).filter(({ kind }) => /removed|unlinked/.test(kind));
+    expect(removed).toEqual([
+      { kind: "authenticator_removed", target: factor, mails: [email] },
+      { kind: "identity_unlinked", target: identity, mails: [email] },
+      { kind: "passkey_removed", target: passkeyId, mails: [email] },
+    ]);
+  });
+
+  test("of factors during a recovery is told by the recovery", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await enrollFactor(db, { userId });
+    const policy = {
+      version: 1,
+      required: true,
+      boundary: 0,
+      primaryBoundary: null,
+      recovery: "in_progress",
+      generation: 1,
+    };
+    await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+    await db.query("update auth.users set raw_app_meta_data = $2 where id = $1", [
+      userId,
+      JSON.stringify({ platform_required_mfa: policy }),
+    ]);
+    await db.query("delete from auth.mfa_factors where user_id = $1", [userId]);
+    expect(await told(db, userId)).toEqual([]);
+  });
+});
+
+describe("our server's description", () => {
+  const describeEvent = (db: Database, event: object) =>
+    db.asRole("service_role", () =>
+      one<{ answer: { id: string; mails: { recipient: string }[] } }>(db, {
+        sql: "select private.record_security_event($1) as answer",
+        values: [JSON.stringify({ ip: "198.51.100.4", userAgent: "Browser", device: "Chrome on macOS", ...event })],
+      }),
+    );
+
+  test("joins the event that the trigger wrote, once, and takes its mails", async ({ db }) => {
+    const { id: userId, email } = await createOwner(db);
+    await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
+    const first = await describeEvent(db, { userId, kind: "password_changed" });
+    expect(first.answer.mails).toEqual([{ id: expect.any(String), recipient: email }]);
+    expect(await told(db, userId)).toHaveLength(1);
+    await describeEvent(db, { userId, kind: "password_changed" });
+    expect(await told(db, userId)).toHaveLength(2);
+  });
+
+  test("of a sign-in joins that session's alone, and decides whether its place is new", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await startSession(db, { userId, ip: "198.51.100.4", agent: "Browser" });
+    const sessionId = await startSession(db, { userId, agent: "node" });
+    expect((await told(db, userId)).flatMap(({ mails }) => mails)).toHaveLength(1);
+    const { answer } = await describeEvent(db, { userId, kind: "sign_in", method: "passkey", sessionId });
+    expect(answer.mails).toEqual([]);
+    expect((await told(db, userId)).flatMap(({ mails }) => mails)).toEqual([]);
+    const rows = await db.query("select method, device from public.security_events where session_id = $1", [sessionId]);
+    expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
+  });
+
+  test("turns the sign-in of a recovery into the recovery, which is told", async ({ db }) => {
+    const { id: userId, email } = await createOwner(db);
+    const sessionId = await startSession(db, { userId });
+    const { answer } = await describeEvent(db, { userId, kind: "account_recovered", sessionId });
+    expect(answer.mails).toEqual([{ id: expect.any(String), recipient: email }]);
+    expect(await told(db, userId)).toMatchObject([{ kind: "account_recovered" }]);
+  });
+
+  test("leaves an event of more than two minutes ago alone", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    await db.query("update auth.users set encrypted_password = 'new' where id = $1", [userId]);
+    await db.query("update public.security_events set created_at = now() - interval '121 seconds' where user_id = $1", [
+      userId,
+    ]);
+    await describeEvent(db, { userId, kind: "password_changed" });
+    expect(await told(db, userId)).toHaveLength(2);
+  });
+
+  test("and the queue give each mail to one sender", async () => {
+    const { db, close } = openPool(20);
+    const user = await createUser(db);
+    try {
+      await db.query(
+        "update auth.users set email_confirmed_at = now() - interval '1 day', encrypted_password = 'a' where id = $1",
+        [user.id],
+      );
+      await db.query("update auth.users set encrypted_password = 'b' where id = $1", [user.id]);
+      await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [user.email]);
+      const { id } = await one<{ id: string }>(db, {
+        sql: "select id from public.security_events where user_id = $1",
+        values: [user.id],
+      });
+      const senders = await Promise.all(
+        Array.from({ length: 20 }, async (_, nth) => {
+          if (nth % 2 === 0) {
+            const rows = await db.query<{ recipient: string }>("select * from private.claim_due_mails(100)");
+            return rows.filter(({ recipient }) => recipient === user.email).length;
+          }
+          const { mails } = await one<{ mails: unknown[] }>(db, {
+            sql: "select private.claim_event_mails($1) as mails",
+            values: [id],
+          });
+          return mails.length;
+        }),
+      );
+      expect(senders.reduce((sum, count) => sum + count, 0)).toBe(1);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [user.id]);
+      await close();
+    }
+  });
+});

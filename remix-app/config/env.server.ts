@@ -56,6 +56,10 @@ const schema = z
       .url({ protocol: /^https?$/ })
       .transform((text) => text.replace(/\/+$/, ""))
       .default("https://login.microsoftonline.com"),
+    BREACHED_PASSWORDS_URL: z
+      .union([z.literal("off"), z.url({ protocol: /^https?$/ })])
+      .transform((value) => (value === "off" ? undefined : value.replace(/\/+$/, "")))
+      .default("https://api.pwnedpasswords.com"),
     MAILBOX_URL: z.url().optional(),
     SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
     MAIL_FROM: z

@@ -6,6 +6,8 @@ import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { newPasswordSchema } from "./credentials.ts";
+import { findPasswordFault } from "./password-fault.ts";
+import type { User } from "./user.ts";
 
 export const changePasswordSchema = z.object({
   password: newPasswordSchema,
@@ -57,15 +59,21 @@ const guesses = new Set(["current_password_invalid", "reauthentication_not_valid
  */
 export async function changePassword(
   context: AppLoadContext,
-  change: z.infer<typeof changePasswordSchema> & { userId: string; first: boolean },
+  change: z.infer<typeof changePasswordSchema> & { user: Pick<User, "id" | "email" | "displayName">; first: boolean },
 ): Promise<PasswordChange> {
-  const { password, currentPassword, code, userId, first } = change;
+  const { password, currentPassword, code, user, first } = change;
+  const userId = user.id;
   const attempt = await guardAttempt(context, {
     action: code ? "code" : currentPassword ? "password" : "credential",
     userId,
   });
   if (!attempt.admitted) {
     return { status: "refused", httpStatus: attempt.status, formErrors: [attempt.message], ask: null };
+  }
+  const fault = await findPasswordFault(context, { password, email: user.email, name: user.displayName });
+  if (fault) {
+    await attempt.settle("void");
+    return { status: "refused", httpStatus: 400, fieldErrors: { password: [fault] }, ask: null };
   }
   const { auth } = context.session.authClient();
   const { error } = await auth.updateUser({

@@ -73,7 +73,7 @@ describe("signing out", () => {
 describe("a sign-in", () => {
   const link = { token_hash: "a".repeat(56), type: "signup" };
   const ways: [string, Record<string, string>][] = [
-    ["/login", { email, password: "right" }],
+    ["/login", { email, password: "three unrelated words" }],
     ["/auth/confirm", link],
   ];
 

@@ -59,6 +59,8 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     SUPABASE_SECRET_KEY: secrets.secretKey,
     AI_URL: `${addresses.supabase}/functions`,
     MAILBOX_URL: addresses.mailbox,
+    // The stack asks nothing of the internet unless a developer names a list.
+    BREACHED_PASSWORDS_URL: environment.all.BREACHED_PASSWORDS_URL ?? "off",
     SMTP_URL: `smtp://${host}:${ports.smtp}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,

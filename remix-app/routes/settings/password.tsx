@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 /** Changes the password, or gives the account its first one. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { id: userId } = await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request);
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: changePasswordSchema });
   const hideFields = ["password", "currentPassword"];
@@ -36,8 +36,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields }), ask: asked }, { status: 400 });
   }
-  const first = !(await hasPassword(context, userId));
-  const outcome = await changePassword(context, { ...submission.value, userId, first });
+  const first = !(await hasPassword(context, user.id));
+  const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "refused") {
     const { httpStatus, formErrors, fieldErrors, ask } = outcome;
     const result = submission.reply({

@@ -21,6 +21,7 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-timing.ts";
 import { rememberPassword } from "../../session/own-password.ts";
+import { isEasyToGuess } from "../../session/password-fault.ts";
 import { redirectSignedIn } from "../../session/signed-in-redirect.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
@@ -90,7 +91,12 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
-  throw await completeSignIn(context, { method: "password", destination });
+  // A password that the backend took directly, or long ago: the person chooses another one first.
+  const isListed = isEasyToGuess({ password, email });
+  const first = isListed
+    ? `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`
+    : destination;
+  throw await completeSignIn(context, { method: "password", destination: first });
 }
 
 export default function SignInPage() {

@@ -22,7 +22,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email } = await requireFreshUser(context, request);
   const { searchParams } = new URL(request.url);
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" });
-  return { email, returnUrl, first: searchParams.has("first") };
+  return { email, returnUrl, first: searchParams.has("first"), listed: searchParams.has("listed") };
 }
 
 /** Changes the password. The identity backend ends the account's other sessions with it. */
@@ -34,7 +34,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   // Who signs in with a provider alone may ask for the mail as well.
   const first = !(await hasPassword(context, user.id));
-  const outcome = await changePassword(context, { ...submission.value, userId: user.id, first });
+  const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "changed") {
     return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
   }
@@ -50,7 +50,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ResetPasswordPage() {
-  const { email, returnUrl, first } = useLoaderData<typeof loader>();
+  const { email, returnUrl, first, listed } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
   if (answer?.changed) {
@@ -68,7 +68,9 @@ export default function ResetPasswordPage() {
       lead={
         first
           ? "Your email is confirmed. We could not tell that the account's password came from you, so it no longer works."
-          : undefined
+          : listed
+            ? "Your password is on a list of common ones, or close to your name. Choose another one before you go on."
+            : undefined
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />

@@ -18,6 +18,7 @@ import { signUpSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-timing.ts";
 import { holdMailBack } from "../../session/held-mail.ts";
 import { keepsPassword, rememberPassword } from "../../session/own-password.ts";
+import { findPasswordFault } from "../../session/password-fault.ts";
 import { redirectSignedIn } from "../../session/signed-in-redirect.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button } from "../../ui/button.tsx";
@@ -53,6 +54,12 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!attempt.admitted) {
     const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
     return data(result, { status: attempt.status });
+  }
+  const fault = await findPasswordFault(context, { password, email });
+  if (fault) {
+    await attempt.settle("void");
+    const result = submission.reply({ fieldErrors: { password: [fault] }, hideFields: ["password"] });
+    return data(result, { status: 400 });
   }
   const { data: created, error } =
     attempt.mailWaitSeconds === null

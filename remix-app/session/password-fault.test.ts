@@ -1,0 +1,102 @@
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { findPasswordFault, isEasyToGuess } from "./password-fault.ts";
+
+const person = { email: "ada.lovelace@example.com", name: "Ada Lovelace" };
+
+describe("a password that is easy to guess", () => {
+  test.each([
+    "12345678",
+    "password",
+    "PassWord",
+    "        ",
+    "aaaaaaaaaa",
+    "qwertyuiop",
+    "Gatehouse",
+    "gatehouse2026!",
+    "gatehousegatehouse",
+    "ada.lovelace@example.com",
+    "Ada.Lovelace",
+    "adalovelace99",
+    "lovelace1815",
+    "ｐａｓｓｗｏｒｄ",
+  ])("is %j", (password) => {
+    expect(isEasyToGuess({ ...person, password })).toBe(true);
+  });
+
+  test.each([
+    "correct horse battery staple",
+    "lovelace wrote the first program",
+    "7391-8264-0157",
+    "gatekeeper of the north",
+    "adamantium-otter",
+  ])("is not %j", (password) => {
+    expect(isEasyToGuess({ ...person, password })).toBe(false);
+  });
+
+  test("is no short name inside a longer password", () => {
+    expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" })).toBe(false);
+  });
+
+  test("is judged without an email or a name", () => {
+    expect(isEasyToGuess({ email: null, password: "purple-mango-88" })).toBe(false);
+  });
+});
+
+describe("a stolen password", () => {
+  const stolen = "purple-mango-88";
+  const padded = "green-mango-88";
+  const hashOf = (password: string) => createHash("sha1").update(password).digest("hex").toUpperCase();
+  const asked: { path: string; padding: string | undefined }[] = [];
+  let url = "";
+  let status = 200;
+  // As https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange answers: suffix, colon, count, CRLF; padding
+  // has a count of 0.
+  const server = createServer((request, response) => {
+    asked.push({ path: request.url ?? "", padding: request.headers["add-padding"] as string | undefined });
+    const lines = [`${"0".repeat(34)}1:3`, `${hashOf(stolen).slice(5)}:42`, `${hashOf(padded).slice(5)}:0`];
+    response.writeHead(status, { "content-type": "text/plain" }).end(lines.join("\r\n"));
+  });
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(() => server.close());
+
+  const fault = (password: string, at: string | undefined = url) =>
+    findPasswordFault({ env: { BREACHED_PASSWORDS_URL: at }, requestId: "r" } as AppLoadContext, {
+      ...person,
+      password,
+    });
+
+  test("is refused, and only the first five digits of its hash leave the server", async () => {
+    expect(await fault(stolen)).toContain("stolen passwords");
+    expect(asked).toEqual([{ path: `/range/${hashOf(stolen).slice(0, 5)}`, padding: "true" }]);
+  });
+
+  test("is not one that pads the answer", async () => {
+    expect(await fault(padded)).toBe(null);
+  });
+
+  test.each([
+    ["answers an error", () => url, 503],
+    ["cannot be reached", () => "http://127.0.0.1:1", 200],
+  ])("is accepted and logged where the list %s", async (_, at, answered) => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    status = answered;
+    expect(await fault(stolen, at())).toBe(null);
+    expect(logged.mock.calls.flat().join()).toContain("was not checked against stolen ones");
+    logged.mockRestore();
+    status = 200;
+  });
+
+  test("is not looked for where that is turned off", async () => {
+    asked.length = 0;
+    const off = { env: {}, requestId: "r" } as AppLoadContext;
+    expect(await findPasswordFault(off, { ...person, password: stolen })).toBe(null);
+    expect(asked).toEqual([]);
+  });
+});

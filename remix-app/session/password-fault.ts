@@ -1,0 +1,77 @@
+import { createHash } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { dictionary } from "@zxcvbn-ts/language-common";
+
+const commonPasswords = new Set(dictionary["passwords-common"]);
+const productName = "gatehouse";
+/** Shorter parts of an email or a name are part of too many good passwords. */
+const minWordLength = 4;
+const breachTimeoutMs = 1_500;
+
+const easyToGuess = "Choose a password that is harder to guess, such as three or four unrelated words.";
+const breached = "This password is in a list of stolen passwords. Choose another one.";
+
+export interface NewPassword {
+  password: string;
+  email: string | null;
+  /** The person's display name. */
+  name?: string | null;
+}
+
+/**
+ * Returns what is wrong with a new password, as one sentence for its field, or null: it is common, it is the product's
+ * name or the person's own email or name, or it has been stolen elsewhere (NIST SP 800-63B, section 3.1.1.2). While the
+ * list of stolen passwords cannot be reached, the password is accepted and the failure is logged.
+ */
+export async function findPasswordFault(context: AppLoadContext, given: NewPassword): Promise<string | null> {
+  if (isEasyToGuess(given)) return easyToGuess;
+  return (await isBreached(context, given.password)) ? breached : null;
+}
+
+/** Whether a password is on the list of common ones, or hardly more than a word that everyone knows of this person. */
+export function isEasyToGuess({ password, email, name }: NewPassword): boolean {
+  const typed = password.normalize("NFKC").toLowerCase();
+  const compact = typed.replaceAll(/\s/g, "");
+  if (new Set(compact).size <= 1 || commonPasswords.has(typed) || commonPasswords.has(compact)) return true;
+  const letters = lettersOf(typed);
+  const known = [productName, email, email?.split("@")[0], name, ...(name?.split(/\s+/) ?? [])];
+  return known.some((word) => {
+    const base = lettersOf(word ?? "");
+    // With digits and signs around it, or twice, it is still that word.
+    return base.length >= minWordLength && letters.length > 0 && letters.replaceAll(base, "") === "";
+  });
+}
+
+function lettersOf(text: string): string {
+  return text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[^\p{L}]/gu, "");
+}
+
+/**
+ * Asks for the hashes that begin as this one's does, so that nobody learns the password or its hash (k-anonymity):
+ * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ */
+async function isBreached({ env, requestId }: AppLoadContext, password: string): Promise<boolean> {
+  const { BREACHED_PASSWORDS_URL: url } = env;
+  if (!url) return false;
+  const hash = createHash("sha1").update(password).digest("hex").toUpperCase();
+  try {
+    const response = await fetch(`${url}/range/${hash.slice(0, 5)}`, {
+      // Without it the size of the answer would tell the range.
+      headers: { "Add-Padding": "true" },
+      signal: AbortSignal.timeout(breachTimeoutMs),
+    });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    // Padding has a count of 0.
+    return (await response.text()).split("\n").some((line) => {
+      const [suffix, count] = line.trim().split(":");
+      return suffix?.toUpperCase() === hash.slice(5) && Number(count) > 0;
+    });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : "unknown failure";
+    console.error(`warning request=${requestId} a password was not checked against stolen ones: ${why}`);
+    return false;
+  }
+}

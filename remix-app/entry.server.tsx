@@ -56,8 +56,8 @@ function statusOf({ errors }: EntryContext["staticHandlerContext"], given: numbe
 }
 
 function isHydrated({ staticHandlerContext, routeModules }: EntryContext): boolean {
-  return staticHandlerContext.matches.every(
-    ({ route }) => (routeModules[route.id]?.handle as RouteHandle | undefined)?.hydrate !== false,
+  return staticHandlerContext.matches.some(
+    ({ route }) => (routeModules[route.id]?.handle as RouteHandle | undefined)?.hydrate,
   );
 }
 

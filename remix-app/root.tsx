@@ -72,7 +72,7 @@ export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
 export function Layout({ children }: { children: ReactNode }) {
   const site = useSite();
   const nonce = useNonce();
-  const hydrates = useMatches().every((match) => (match.handle as RouteHandle | undefined)?.hydrate !== false);
+  const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
   // As the document came: one that is alive stays so, also where its script brings a page that would not be by itself.
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";

@@ -25,7 +25,7 @@ export interface RouteHandle {
   side?: Side | "both";
   /** By default `bearer`. */
   authorization?: Authorization;
-  /** False for a page that ships no script of the framework. */
+  /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
 }
 

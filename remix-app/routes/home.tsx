@@ -1,5 +1,6 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
 import { buttonClass } from "../ui/button.tsx";
@@ -7,6 +8,8 @@ import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
 import { listWorkspaces } from "../workspaces/list-workspaces.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
 

@@ -1,8 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import type { RouteHandle } from "../http/route-table.ts";
-
-export const handle: RouteHandle = { hydrate: false };
 
 /** Answers what no other route does, and shows the server's own refusals as pages. */
 export function loader({ context }: LoaderFunctionArgs) {

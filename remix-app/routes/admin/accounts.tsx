@@ -5,11 +5,8 @@ import { FoundAccounts } from "../../admin/found-accounts.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../admin/search-term.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Users · Console · Gatehouse" }];
 

@@ -2,14 +2,11 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireApp } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { RelativeTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.app.displayName ?? "App"} · Console · Gatehouse` },

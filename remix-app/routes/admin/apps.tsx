@@ -2,13 +2,10 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Apps · Console · Gatehouse" }];
 

@@ -3,14 +3,11 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AuditLines } from "../../admin/audit-lines.tsx";
 import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Select } from "../../ui/select.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Audit log · Console · Gatehouse" }];
 

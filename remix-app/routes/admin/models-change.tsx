@@ -8,11 +8,8 @@ import { PriceFields } from "../../admin/price-fields.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 const steps = { enable: "Enable the model", disable: "Disable the model", price: "Add a price" } as const;
 type Step = keyof typeof steps;

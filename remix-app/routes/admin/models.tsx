@@ -6,13 +6,10 @@ import { listModels, requireModel } from "../../admin/models.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../admin/search-term.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
 

@@ -7,12 +7,9 @@ import { RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../admin/search-term.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
 

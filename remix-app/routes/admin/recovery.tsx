@@ -3,15 +3,12 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { findRecovery, readRecoveryEmail, recoveryLock } from "../../admin/recovery.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Address } from "../../ui/address.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Recovery · Console · Gatehouse" }];
 

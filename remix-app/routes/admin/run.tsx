@@ -2,13 +2,10 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { requireRun } from "../../admin/runs.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Moment } from "../../ui/moment.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Run · Console · Gatehouse" }];
 

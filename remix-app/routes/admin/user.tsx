@@ -7,13 +7,10 @@ import { PolicyCard } from "../../admin/policy-card.tsx";
 import { policySteps } from "../../admin/policy-step.ts";
 import { requireSubject } from "../../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Address } from "../../ui/address.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.account.email ?? "Account"} · Console · Gatehouse` },

@@ -5,12 +5,9 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../admin/search-term.ts";
 import { WorkspaceTable } from "../../admin/workspace-table.tsx";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Key approvals · Console · Gatehouse" }];
 

@@ -4,11 +4,8 @@ import { tagsOf } from "../../api-reference/describe.ts";
 import { areas, documentOf, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { MethodBadge } from "../../api-reference/operation-section.tsx";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "API reference · Gatehouse" }];
 

@@ -5,10 +5,7 @@ import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { OperationSection } from "../../api-reference/operation-section.tsx";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { ReferencePage } from "../../ui/reference-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.tag ?? "API reference"} · API reference · Gatehouse` },

@@ -9,7 +9,6 @@ import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import { openStep } from "../../mfa/open-step.ts";
@@ -23,8 +22,6 @@ import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { OtherWays } from "../../ui/other-ways.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Approve in the app · Gatehouse" }];
 

@@ -6,7 +6,6 @@ import { announceAddition, recordEvent } from "../../activity/record-event.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { startEnrollmentSchema, verifyEnrollmentSchema } from "../../mfa/code-schema.ts";
 import { enrollmentOf, startEnrollment } from "../../mfa/enroll.ts";
 import { openEnrollment } from "../../mfa/open-step.ts";
@@ -22,8 +21,6 @@ import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Add an authenticator app · Gatehouse" }];
 

@@ -7,7 +7,6 @@ import {
   redirect,
 } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { securityPath } from "../../mfa/security-path.ts";
 import { requireFreshUser, shownAs } from "../../session/user.ts";
@@ -15,8 +14,6 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Recovery codes · Gatehouse" }];
 

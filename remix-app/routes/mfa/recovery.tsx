@@ -11,7 +11,6 @@ import {
 import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recover } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
@@ -24,8 +23,6 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Use a recovery code · Gatehouse" }];
 

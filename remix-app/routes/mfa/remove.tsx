@@ -2,7 +2,6 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { factorIdSchema } from "../../mfa/code-schema.ts";
 import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";
@@ -13,8 +12,6 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Remove an authenticator app · Gatehouse" }];
 

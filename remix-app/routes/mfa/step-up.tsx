@@ -12,7 +12,6 @@ import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.t
 import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
@@ -31,8 +30,6 @@ import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
 

@@ -7,7 +7,7 @@ import { listOwnWorkspaces } from "../../satellites/own/workspaces.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
-export const handle: RouteHandle = { side: "satellite", hydrate: false };
+export const handle: RouteHandle = { side: "satellite" };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [{ title: data?.appName ?? "Home" }];
 

@@ -11,7 +11,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
 import verifyTokenScript from "../../ui/verify-token.js?raw";
 
-export const handle: RouteHandle = { side: "satellite", hydrate: false };
+export const handle: RouteHandle = { side: "satellite" };
 
 // Nothing that this page loads is told its address, which holds the token until the script takes it out.
 export const meta: MetaFunction = () => [{ title: "Signing in" }, { name: "referrer", content: "strict-origin" }];

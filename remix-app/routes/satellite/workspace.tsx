@@ -10,7 +10,7 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const handle: RouteHandle = { side: "satellite", hydrate: false };
+export const handle: RouteHandle = { side: "satellite" };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [{ title: data?.workspace.name ?? "Workspace" }];
 

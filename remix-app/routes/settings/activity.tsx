@@ -2,14 +2,11 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/page-query.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { requireUser } from "../../session/user.ts";
 import { ActivityList } from "../../settings/activity-list.tsx";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Activity · Gatehouse" }];
 

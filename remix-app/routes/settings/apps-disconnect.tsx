@@ -2,7 +2,6 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { disconnectApp, listConnectedApps, wasConnected } from "../../satellites/connected-apps.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { effectOfDisconnecting } from "../../settings/app-rights.ts";
@@ -12,8 +11,6 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Disconnect an app · Gatehouse" }];
 

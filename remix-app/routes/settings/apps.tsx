@@ -1,6 +1,5 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
@@ -9,8 +8,6 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Connected apps · Gatehouse" }];
 

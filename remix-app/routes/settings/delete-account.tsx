@@ -4,7 +4,6 @@ import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../../acc
 import { accountDeletedMail } from "../../activity/notice-mail.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { sendMail } from "../../mail/send-mail.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
@@ -14,8 +13,6 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Delete account · Gatehouse" }];
 

@@ -1,6 +1,5 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { maxPasskeys } from "../../passkeys/limits.ts";
 import { PasskeyRegistration } from "../../passkeys/passkey-registration.tsx";
 import { listPasskeys } from "../../passkeys/passkeys.ts";
@@ -8,8 +7,6 @@ import { requireFreshUser } from "../../session/user.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Add a passkey · Gatehouse" }];
 

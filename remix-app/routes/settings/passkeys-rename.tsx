@@ -3,7 +3,6 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { renamePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { renameSchema } from "../../passkeys/payloads.ts";
@@ -15,8 +14,6 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Rename a passkey · Gatehouse" }];
 

@@ -3,7 +3,6 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { changeEmailSchema, requestEmailChange } from "../../session/email-change.ts";
 import { takeForm } from "../../session/kept-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
@@ -14,8 +13,6 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Change email · Gatehouse" }];
 

@@ -3,7 +3,6 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { profileSchema, saveProfile } from "../../profile/profile.ts";
 import { pendingEmailChange } from "../../session/email-change.ts";
 import { requireUser } from "../../session/user.ts";
@@ -16,8 +15,6 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Profile · Gatehouse" }];
 

@@ -3,7 +3,6 @@ import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@rem
 import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listIdentities, unlinkIdentity } from "../../session/sign-in-methods.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
@@ -13,8 +12,6 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Unlink an account · Gatehouse" }];
 

@@ -14,7 +14,6 @@ import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { maxAccounts } from "../../session/account-limits.ts";
 import { accountProblem, entryPath, withoutDevice } from "../../session/answers.ts";
 import { lastRoute } from "../../session/last-route.ts";
@@ -25,8 +24,6 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Your accounts · Gatehouse" }];
 

@@ -9,7 +9,6 @@ import { cookies } from "../../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { mailSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-timing.ts";
 import { holdMailBack } from "../../session/held-mail.ts";
@@ -19,8 +18,6 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Check your mail · Gatehouse" }];
 

@@ -10,7 +10,6 @@ import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { confirmEmailChange, emailChangeOfLink, type LinkedEmailChange } from "../../session/email-change.ts";
 import { ConfirmEmailChange, EmailChangeConfirmed } from "../../session/email-change-pages.tsx";
@@ -22,8 +21,6 @@ import { DeadLink } from "../../ui/dead-link.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Confirm · Gatehouse" }];
 

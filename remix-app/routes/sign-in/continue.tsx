@@ -8,7 +8,6 @@ import {
 } from "@remix-run/server-runtime";
 import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { appDestination, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { findVerifyRoute } from "../../satellites/verify-route.ts";
@@ -18,8 +17,6 @@ import { Address } from "../../ui/address.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Continue · Gatehouse" }];
 

@@ -6,7 +6,6 @@ import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { mailSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-timing.ts";
 import { holdMailBack } from "../../session/held-mail.ts";
@@ -15,8 +14,6 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Reset your password · Gatehouse" }];
 

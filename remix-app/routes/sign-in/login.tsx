@@ -9,7 +9,6 @@ import { cookies } from "../../http/cookie-table.ts";
 import { writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { failureIn } from "../../oauth/failures.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
@@ -30,8 +29,6 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { WaysIn } from "../../ui/ways-in.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },

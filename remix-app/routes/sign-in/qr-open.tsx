@@ -1,11 +1,8 @@
 import type { MetaFunction } from "@remix-run/react";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import dropFragmentScript from "../../ui/drop-fragment.js?raw";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Open this in the app · Gatehouse" }];
 

@@ -5,7 +5,6 @@ import { clearCookie } from "../../http/cookies.ts";
 import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { qrCodeOf } from "../../mfa/qr-code.ts";
 import { beginHandoff } from "../../qr-login/begin-handoff.ts";
 import { challengeLink } from "../../qr-login/challenge-link.ts";
@@ -20,8 +19,6 @@ import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { QrCodeImage } from "../../ui/qr-code.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Continue with your phone · Gatehouse" }];
 

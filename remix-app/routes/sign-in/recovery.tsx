@@ -5,7 +5,6 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { deadLink } from "../../recovery/dead-link.ts";
 import { emailOfLink } from "../../recovery/email-of-link.ts";
 import { recoverAccount } from "../../recovery/recover-account.ts";
@@ -19,8 +18,6 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Get back into your account · Gatehouse" }];
 

@@ -4,7 +4,6 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { changePassword, hasPassword } from "../../session/change-password.ts";
 import { resetPasswordSchema } from "../../session/credentials.ts";
 import { requireFreshUser } from "../../session/user.ts";
@@ -13,8 +12,6 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { PasswordField } from "../../ui/field.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
 

@@ -9,7 +9,6 @@ import { cookies } from "../../http/cookie-table.ts";
 import { writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { isAddAccount } from "../../session/add-account.ts";
@@ -26,8 +25,6 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { WaysIn } from "../../ui/ways-in.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
 

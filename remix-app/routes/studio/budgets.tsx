@@ -2,7 +2,6 @@ import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { BudgetList, budgetKey, type OpenBudget } from "../../studio/budgets/budget-list.tsx";
 import {
   budgetForm,
@@ -18,8 +17,6 @@ import { exactUsd } from "../../ui/format-amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Budgets · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

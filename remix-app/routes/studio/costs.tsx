@@ -1,5 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../../studio/costs/difference-text.tsx";
@@ -16,6 +17,8 @@ import { DataTable } from "../../ui/data-table.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

@@ -1,5 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
 import { invoiceFacts, momentInWords, recorderWords } from "../../studio/invoices/invoice-words.ts";
@@ -9,6 +10,8 @@ import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.invoice.reference ?? "Invoice"} · Invoices · Gatehouse` },

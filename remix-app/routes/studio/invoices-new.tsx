@@ -1,6 +1,7 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
@@ -9,6 +10,8 @@ import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
 import { Card } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "Enter an invoice · Gatehouse" }];
 

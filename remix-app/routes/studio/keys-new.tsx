@@ -1,6 +1,7 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { takeForm } from "../../session/kept-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { readKeyForm } from "../../studio/keys/key-form.ts";
@@ -16,6 +17,8 @@ import { Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "New key · Gatehouse" }];
 

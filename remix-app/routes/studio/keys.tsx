@@ -3,6 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { isLive, KeyList } from "../../studio/keys/key-list.tsx";
 import { KeyRevocation } from "../../studio/keys/key-revocation.tsx";
@@ -14,6 +15,8 @@ import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

@@ -1,6 +1,5 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { Choices } from "../../studio/choices.tsx";
 import { readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
@@ -19,8 +18,6 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

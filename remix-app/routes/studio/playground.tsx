@@ -2,6 +2,7 @@ import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { maxBodyBytes } from "../../http/body-limit.ts";
 import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import type { PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
 import { ChatPanel } from "../../studio/playground/chat-panel.tsx";
 import { EmbeddingsPanel } from "../../studio/playground/embeddings-panel.tsx";
@@ -12,6 +13,8 @@ import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Playground · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

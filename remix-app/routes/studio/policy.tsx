@@ -3,7 +3,6 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { changeReadPolicy, readAiPolicy } from "../../studio/policy/ai-policy.ts";
 import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
 import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
@@ -15,8 +14,6 @@ import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Policy · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

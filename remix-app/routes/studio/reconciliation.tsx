@@ -1,5 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
@@ -13,6 +14,8 @@ import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Reconciliation · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

@@ -1,6 +1,7 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
 import { describeRunContent, openRunContent, readRun } from "../../studio/runs/runs.ts";
@@ -8,6 +9,8 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "Run · Gatehouse" }];
 

@@ -1,6 +1,5 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
@@ -11,8 +10,6 @@ import { buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: false };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Runs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

@@ -1,12 +1,15 @@
 import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
 import { listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Activity · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

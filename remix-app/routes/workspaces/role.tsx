@@ -8,6 +8,7 @@ import {
 } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
@@ -17,6 +18,8 @@ import { requirePermission } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm } from "../../workspaces/role-form.tsx";
 import { mayDefine } from "../../workspaces/roles.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

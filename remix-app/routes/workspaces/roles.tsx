@@ -2,6 +2,7 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
@@ -10,6 +11,8 @@ import { requirePermission, requireWorkspace } from "../../workspaces/permission
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
 import { mayDefine } from "../../workspaces/roles.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Roles · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

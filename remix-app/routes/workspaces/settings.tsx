@@ -2,6 +2,7 @@ import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -15,6 +16,8 @@ import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { applySettingsChange, settingsChange } from "../../workspaces/settings-changes.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Settings · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },

@@ -1,10 +1,13 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { GatewayGuide } from "../../ui/gateway-guide.tsx";
 import { Snippet } from "../../ui/snippet.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { requireWorkspace } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.workspace.name ?? "Workspace"} · Gatehouse` },

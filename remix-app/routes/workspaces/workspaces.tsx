@@ -1,6 +1,7 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { requireUser } from "../../session/user.ts";
 import { AppPage } from "../../ui/app-page.tsx";
 import { Button } from "../../ui/button.tsx";
@@ -12,6 +13,8 @@ import { WorkspaceList } from "../../ui/workspace-list.tsx";
 import { createWorkspace, workspaceNameSchema } from "../../workspaces/create-workspace.ts";
 import { isConflict, workspaceProblem } from "../../workspaces/failures.ts";
 import { listWorkspaces } from "../../workspaces/list-workspaces.ts";
+
+export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
 

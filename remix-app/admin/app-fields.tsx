@@ -1,8 +1,7 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { CheckBox } from "../ui/check-box.tsx";
 import { Copyable } from "../ui/code-block.tsx";
-import { Field } from "../ui/field.tsx";
+import { CheckBox, Field } from "../ui/field.tsx";
 import { appScopes } from "./app-steps.ts";
 import type { FailedChange } from "./change-answer.ts";
 
@@ -18,15 +17,13 @@ export function AppFields({
   return (
     <>
       <Field
-        id="displayName"
         name="displayName"
         label="Name that people see"
         autoComplete="off"
         maxLength={80}
         required
         defaultValue={failed?.typed.displayName ?? app.displayName}
-        errorId="displayName-error"
-        errors={failed?.fields.displayName}
+        error={failed?.fields.displayName?.[0]}
       />
       <div className="space-y-1.5">
         <label htmlFor="origins" className="block font-medium">
@@ -57,7 +54,6 @@ export function AppFields({
         {appScopes.map(({ field, scope, label }) => (
           <CheckBox
             key={field}
-            id={field}
             name={field}
             label={label}
             defaultChecked={failed ? field in failed.typed : app.scopes.includes(scope)}

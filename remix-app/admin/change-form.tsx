@@ -29,20 +29,11 @@ export function ChangeForm({
   children?: ReactNode;
   hidden?: Record<string, string | number>;
 }) {
-  const labelled = ["reason", "confirmation"].flatMap((name) => {
-    const message = failed?.fields[name]?.[0];
-    return message ? [{ fieldId: name, message }] : [];
-  });
-  const others = Object.entries(failed?.fields ?? {}).flatMap(([name, messages]) =>
-    name === "reason" || name === "confirmation" || !messages?.[0] ? [] : [{ fieldId: name, message: messages[0] }],
-  );
+  const { reason, confirmation, ...others } = failed?.fields ?? {};
+  const faults = Object.entries({ ...others, reason, confirmation }).map(([name, messages]) => [name, messages?.[0]]);
   return (
     <AccountForm noValidate data-once className="space-y-5">
-      <ErrorSummary
-        id="change-error"
-        form={failed?.message ? [failed.message] : undefined}
-        fields={[...others, ...labelled]}
-      />
+      <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
       <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
         {effects.map((effect) => (
           <li key={effect}>{effect}</li>
@@ -54,7 +45,6 @@ export function ChangeForm({
       <div className="max-w-120 space-y-4">
         {children}
         <Field
-          id="reason"
           name="reason"
           label="Reason"
           hint="It goes into the audit log, for good."
@@ -62,11 +52,9 @@ export function ChangeForm({
           required
           autoComplete="off"
           defaultValue={failed?.typed.reason}
-          errorId="reason-error"
-          errors={failed?.fields.reason}
+          error={failed?.fields.reason?.[0]}
         />
         <Field
-          id="confirmation"
           name="confirmation"
           label={`Type ${confirm.text} to confirm`}
           hint={`It is ${confirm.what}.`}
@@ -76,8 +64,7 @@ export function ChangeForm({
           spellCheck={false}
           // Whom somebody else came before is to look again before they confirm.
           defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
-          errorId="confirmation-error"
-          errors={failed?.fields.confirmation}
+          error={failed?.fields.confirmation?.[0]}
         />
         <div className="flex flex-wrap gap-3">
           <Button variant="danger">{submit}</Button>

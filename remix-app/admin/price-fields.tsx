@@ -25,37 +25,31 @@ export function PriceFields({ template, failed }: Props) {
   return (
     <>
       <Field
-        id="from"
         name="from"
         type="datetime-local"
         label="Valid from (UTC)"
         hint="Empty: from the moment you confirm."
         defaultValue={failed?.typed.from}
-        errorId="from-error"
-        errors={failed?.fields.from}
+        error={failed?.fields.from?.[0]}
       />
       <Field
-        id="serviceTier"
         name="serviceTier"
         label="Service tier"
         hint="As the provider's answer names it, such as flex or priority. Empty: the default tier."
         autoComplete="off"
         defaultValue={failed?.typed.serviceTier}
-        errorId="serviceTier-error"
-        errors={failed?.fields.serviceTier}
+        error={failed?.fields.serviceTier?.[0]}
       />
       {amounts.map(({ name, label, hint }) => (
         <Field
           key={name}
-          id={name}
           name={name}
           label={label}
           hint={hint}
           inputMode="decimal"
           autoComplete="off"
           defaultValue={failed?.typed[name] ?? template?.[name] ?? ""}
-          errorId={`${name}-error`}
-          errors={failed?.fields[name]}
+          error={failed?.fields[name]?.[0]}
         />
       ))}
     </>

@@ -11,7 +11,6 @@ export function SearchCard({ title, label, term }: { title: string; label: strin
       <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
         <div className="min-w-48 flex-1">
           <Field
-            id="q"
             name="q"
             type="search"
             label={label}
@@ -20,8 +19,6 @@ export function SearchCard({ title, label, term }: { title: string; label: strin
             autoComplete="off"
             autoCapitalize="none"
             spellCheck={false}
-            errorId="q-error"
-            errors={undefined}
           />
         </div>
         <Button>Search</Button>

@@ -36,7 +36,7 @@ export function ConfirmEmailChange({
         )
       }
     >
-      <ErrorSummary id="confirm-error" form={message ? [message] : undefined} fields={[]} />
+      <ErrorSummary id="confirm-error" form={message} />
       {email === null ? null : (
         <p>
           {agreed

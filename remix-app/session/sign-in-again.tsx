@@ -3,7 +3,7 @@ import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
-import { PasswordField } from "../ui/field.tsx";
+import { type FormField, PasswordField } from "../ui/field.tsx";
 import { ProviderButtons, type ProviderButtonsProps } from "../ui/provider-buttons.tsx";
 import { WaysIn } from "../ui/ways-in.tsx";
 
@@ -13,7 +13,7 @@ export interface SignInAgainProps {
   passkeyButton: ReactNode;
   formId: string;
   email: string;
-  field: { id: string; name: string; errorId: string; errors?: string[] | undefined };
+  field: FormField;
   challenge: BotChallengeSettings | null;
   /** Where to go then. */
   returnUrl: string;
@@ -30,15 +30,7 @@ export function SignInAgain(props: SignInAgainProps) {
             <AccountForm id={formId} noValidate data-once className="space-y-5">
               {/* Password managers look the password up under this name. */}
               <input type="text" autoComplete="username" value={email} readOnly hidden />
-              <PasswordField
-                id={field.id}
-                name={field.name}
-                label="Password"
-                autoComplete="current-password"
-                required
-                errorId={field.errorId}
-                errors={field.errors}
-              />
+              <PasswordField field={field} label="Password" autoComplete="current-password" />
               <BotChallenge challenge={challenge} />
               <Button className="w-full">Confirm</Button>
             </AccountForm>

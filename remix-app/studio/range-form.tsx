@@ -64,8 +64,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             type="date"
             label="First day (UTC)"
             defaultValue={typed?.get("from") ?? days?.first}
-            errorId="range-error"
-            errors={range?.fault ? [range.fault] : undefined}
+            error={range?.fault}
           />
           <Field
             id="range-to"
@@ -73,8 +72,6 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             type="date"
             label="Last day (UTC)"
             defaultValue={typed?.get("to") ?? days?.last}
-            errorId="range-to-error"
-            errors={undefined}
           />
           <Button variant="secondary">Show</Button>
         </Form>

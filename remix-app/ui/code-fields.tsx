@@ -1,11 +1,11 @@
-import { Field } from "./field.tsx";
+import { CodeField, type FormField } from "./field.tsx";
 
 export interface CodeFieldsProps {
   /** What the code can be of; with one alone there is nothing to choose. */
   authenticators: readonly { id: string; name: string }[];
   /** The one that is chosen at first. */
   chosen: string | undefined;
-  code: { id: string; name: string; errorId: string; errors?: string[] | undefined };
+  code: FormField;
   factorName: string;
   /** True where the field is the first thing to do on the page. */
   autoFocus: boolean;
@@ -38,19 +38,7 @@ export function CodeFields({ authenticators, chosen, code, factorName, autoFocus
           ))}
         </fieldset>
       )}
-      <Field
-        id={code.id}
-        name={code.name}
-        label="6-digit code"
-        type="text"
-        inputMode="numeric"
-        autoComplete="one-time-code"
-        spellCheck={false}
-        required
-        autoFocus={autoFocus}
-        errorId={code.errorId}
-        errors={code.errors}
-      />
+      <CodeField field={code} autoFocus={autoFocus} />
     </>
   );
 }

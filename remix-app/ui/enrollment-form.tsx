@@ -1,7 +1,7 @@
 import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
 import { Copyable } from "./code-block.tsx";
-import { Field } from "./field.tsx";
+import { CodeField, type FormField } from "./field.tsx";
 import { QrCodeImage } from "./qr-code.tsx";
 
 export interface EnrollmentFormProps {
@@ -13,7 +13,7 @@ export interface EnrollmentFormProps {
     uri: string;
     qrCode: { size: number; path: string };
   };
-  code: { id: string; name: string; errorId: string; errors?: string[] | undefined };
+  code: FormField;
 }
 
 /** The second half of an enrollment: the secret for the app, as a picture and as text, and the code that proves it. */
@@ -39,18 +39,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
         <input type="hidden" name="factorId" value={factorId} />
         <input type="hidden" name="secret" value={secret} />
         <input type="hidden" name="name" value={name} />
-        <Field
-          id={code.id}
-          name={code.name}
-          label="6-digit code"
-          type="text"
-          inputMode="numeric"
-          autoComplete="one-time-code"
-          spellCheck={false}
-          required
-          errorId={code.errorId}
-          errors={code.errors}
-        />
+        <CodeField field={code} />
         <Button className="w-full">Verify and add</Button>
       </AccountForm>
     </>

@@ -3,10 +3,7 @@ import { CircleAlert } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { FailedRequest } from "./failed-request.tsx";
 
-export interface FieldError {
-  fieldId: string;
-  message: string;
-}
+type FieldErrors = Record<string, string | null | undefined>;
 
 /**
  * What is wrong with a form, above it. Takes the focus with each answer to it, and each line leads to its field. A
@@ -15,18 +12,21 @@ export interface FieldError {
 export function ErrorSummary({
   id,
   form,
-  fields,
+  fields = {},
   requestId,
 }: {
   id: string;
-  form: string[] | undefined;
-  fields: FieldError[];
+  /** What is wrong with the form as a whole: one message, or Conform's list. */
+  form?: string | string[] | null | undefined;
+  /** What is wrong with each field, by its id. */
+  fields?: FieldErrors;
   /** Of a failure of ours, on a page that is alive; others know it. */
   requestId?: string | null;
 }) {
-  const formErrors = form ?? [];
+  const formErrors = form ? [form].flat() : [];
+  const faults = Object.entries(fields).filter(([, message]) => message);
   const summary = useRef<HTMLDivElement>(null);
-  const failed = formErrors.length + fields.length > 0;
+  const failed = formErrors.length + faults.length > 0;
   // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
   const answer = useActionData<unknown>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a second failure looks the same, but for being another answer
@@ -50,7 +50,7 @@ export function ErrorSummary({
           {formErrors.map((message) => (
             <li key={message}>{message}</li>
           ))}
-          {fields.map(({ fieldId, message }) => (
+          {faults.map(([fieldId, message]) => (
             <li key={fieldId}>
               <a className="link text-bad hover:text-bad" href={`#${fieldId}`}>
                 {message}
@@ -64,7 +64,7 @@ export function ErrorSummary({
   );
 }
 
-/** The first error of each field, for the summary. */
-export function fieldErrors(fields: Record<string, { id: string; errors?: string[] | undefined }>): FieldError[] {
-  return Object.values(fields).flatMap(({ id, errors }) => (errors?.[0] ? [{ fieldId: id, message: errors[0] }] : []));
+/** The first error of each of Conform's fields, for the summary. */
+export function fieldErrors(fields: Record<string, { id: string; errors?: string[] | undefined }>): FieldErrors {
+  return Object.fromEntries(Object.values(fields).map(({ id, errors }) => [id, errors?.[0]]));
 }

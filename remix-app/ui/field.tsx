@@ -1,27 +1,35 @@
 import type { ComponentPropsWithoutRef, ReactNode } from "react";
 
-export interface FieldProps extends ComponentPropsWithoutRef<"input"> {
+/** A field as Conform describes it. */
+export interface FormField {
   id: string;
+  name: string;
+  initialValue?: string | undefined;
+  errors?: string[] | undefined;
+}
+
+interface Described {
   label: string;
-  errorId: string;
-  errors: string[] | undefined;
-  hint?: string;
+  hint?: string | undefined;
+  error?: string | null | undefined;
   /** Beside the label, such as a link to what helps with this field. */
   aside?: ReactNode;
+}
+
+export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described {
+  /** Gives the name, the id, the value at first and the error. Without it, the id is the name. */
+  field?: FormField;
   /** Inside the field's end, such as a button that shows a password. */
   trailing?: ReactNode;
 }
 
-const inputClass =
-  "block h-10 w-full min-w-0 rounded-card border bg-surface px-3 text-ink text-large placeholder:text-muted sm:text-body";
+const controlClass = "block w-full min-w-0 rounded-card border bg-surface px-3 text-ink";
+const largeText = "text-large sm:text-body";
 
-/** A labelled input; its hint and error stand above it and are tied to it. */
-export function Field({ id, label, errorId, errors, hint, aside, trailing, ...input }: FieldProps) {
-  const invalid = errors !== undefined && errors.length > 0;
-  const hintId = `${id}-hint`;
-  const describedBy = [invalid ? errorId : "", hint ? hintId : ""].filter(Boolean).join(" ");
+/** What is written above a control, and tied to it by {@link describes}. */
+function Description({ id, label, hint, error, aside }: Described & { id: string }) {
   return (
-    <div className="space-y-1.5">
+    <>
       <div className="flex items-baseline justify-between gap-4">
         <label id={`${id}-label`} htmlFor={id} className="wrap-anywhere min-w-0 font-medium">
           {label}
@@ -29,22 +37,40 @@ export function Field({ id, label, errorId, errors, hint, aside, trailing, ...in
         {aside}
       </div>
       {hint ? (
-        <p id={hintId} className="text-muted text-small">
+        <p id={`${id}-hint`} className="text-muted text-small">
           {hint}
         </p>
       ) : null}
-      {invalid ? (
-        <p id={errorId} className="text-bad text-small">
-          {errors[0]}
+      {error ? (
+        <p id={`${id}-error`} className="text-bad text-small">
+          {error}
         </p>
       ) : null}
+    </>
+  );
+}
+
+function describes(id: string, { hint, error }: Omit<Described, "label">) {
+  return {
+    id,
+    "aria-invalid": error ? true : undefined,
+    "aria-describedby": [error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined,
+  };
+}
+
+/** A labelled input; its hint and error stand above it and are tied to it. */
+export function Field({ field, label, hint, error = field?.errors?.[0], aside, trailing, ...input }: FieldProps) {
+  const id = input.id ?? field?.id ?? input.name ?? "";
+  return (
+    <div className="space-y-1.5">
+      <Description id={id} label={label} hint={hint} error={error} aside={aside} />
       <div className="relative">
         <input
+          name={field?.name}
+          defaultValue={field?.initialValue}
           {...input}
-          id={id}
-          aria-invalid={invalid || undefined}
-          aria-describedby={describedBy || undefined}
-          className={`${inputClass} ${invalid ? "border-bad" : "border-edge"} ${trailing ? "pr-18" : ""}`}
+          {...describes(id, { hint, error })}
+          className={`${controlClass} h-10 placeholder:text-muted ${largeText} ${error ? "border-bad" : "border-edge"} ${trailing ? "pr-18" : ""}`}
         />
         {trailing}
       </div>
@@ -60,26 +86,123 @@ export function EmailField(props: Omit<FieldProps, "type" | "label">) {
 }
 
 /** A password's input, with a button that shows it; the button appears where its script runs. */
-export function PasswordField(props: Omit<FieldProps, "type" | "trailing">) {
+export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { field: FormField }) {
+  const { id } = props.field;
   return (
     <Field
       {...props}
+      // What was typed is never sent back.
+      defaultValue={undefined}
       type="password"
+      required
       spellCheck={false}
       autoCapitalize="none"
       trailing={
         <button
           type="button"
           hidden
-          data-reveals={props.id}
+          data-reveals={id}
           aria-pressed="false"
-          aria-controls={props.id}
-          aria-describedby={`${props.id}-label`}
+          aria-controls={id}
+          aria-describedby={`${id}-label`}
           className="absolute inset-y-1 right-1 cursor-pointer rounded-button px-2.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
         >
           <span>Show</span>
         </button>
       }
     />
+  );
+}
+
+/** The input of a password that is chosen now. */
+export function NewPasswordField(props: Pick<FieldProps, "label"> & { field: FormField }) {
+  const hint = "At least 8 characters. A few unrelated words make a good one.";
+  return <PasswordField {...props} hint={hint} autoComplete="new-password" />;
+}
+
+/** The input of a code of six digits. */
+export function CodeField({ field, autoFocus }: { field: FormField; autoFocus?: boolean }) {
+  return (
+    <Field
+      field={field}
+      label="6-digit code"
+      type="text"
+      inputMode="numeric"
+      autoComplete="one-time-code"
+      spellCheck={false}
+      required
+      autoFocus={autoFocus}
+      defaultValue={undefined}
+    />
+  );
+}
+
+export interface TextAreaProps extends ComponentPropsWithoutRef<"textarea">, Omit<Described, "aside"> {
+  name: string;
+  /** For code and the like. */
+  mono?: boolean;
+}
+
+/** A labelled field for longer texts. */
+export function TextArea({ label, hint, error, mono = false, ...textarea }: TextAreaProps) {
+  const { name } = textarea;
+  return (
+    <div className="space-y-1.5">
+      <Description id={name} label={label} hint={hint} error={error} />
+      <textarea
+        rows={3}
+        {...textarea}
+        {...describes(name, { hint, error })}
+        className={`${controlClass} py-2 placeholder:text-muted ${mono ? "font-mono text-small" : largeText} ${error ? "border-bad" : "border-edge"}`}
+      />
+    </div>
+  );
+}
+
+/** The browser's own list of choices, in our dress, with a label. */
+export function Select({
+  id,
+  label,
+  hideLabel = false,
+  className = "",
+  ...select
+}: ComponentPropsWithoutRef<"select"> & { name: string; label: string; hideLabel?: boolean }) {
+  const selectId = id ?? select.name;
+  return (
+    <div className={`space-y-1.5 ${className}`}>
+      <label htmlFor={selectId} className={hideLabel ? "sr-only" : "block font-medium"}>
+        {label}
+      </label>
+      <select {...select} id={selectId} className={`${controlClass} h-10 cursor-pointer border-edge ${largeText}`} />
+    </div>
+  );
+}
+
+/** A switch of a form, with its label beside it. */
+export function CheckBox({
+  label,
+  hint,
+  ...input
+}: Omit<ComponentPropsWithoutRef<"input">, "type"> & { name: string; label: string; hint?: string }) {
+  const { name } = input;
+  return (
+    <div className="flex gap-2.5">
+      <input
+        {...input}
+        {...describes(name, { hint })}
+        type="checkbox"
+        className="mt-0.5 size-4 shrink-0 cursor-pointer accent-accent"
+      />
+      <div className="min-w-0">
+        <label htmlFor={name} className="-my-0.5 inline-block cursor-pointer py-0.5 font-medium">
+          {label}
+        </label>
+        {hint ? (
+          <p id={`${name}-hint`} className="text-muted text-small">
+            {hint}
+          </p>
+        ) : null}
+      </div>
+    </div>
   );
 }

@@ -1,9 +1,8 @@
 import { Button } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
-import { Field } from "../ui/field.tsx";
+import { Field, Select } from "../ui/field.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { PostForm } from "../ui/post-form.tsx";
-import { Select } from "../ui/select.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import { roleLabel } from "./roles.ts";
 
@@ -38,7 +37,7 @@ export function InviteForm({
         <ErrorSummary
           id="invite-error"
           form={failed && !emailFault ? [failed] : undefined}
-          fields={emailFault ? [{ fieldId: "invite-email", message: emailFault }] : []}
+          fields={{ "invite-email": emailFault }}
           requestId={requestId}
         />
       </div>
@@ -54,8 +53,7 @@ export function InviteForm({
           spellCheck={false}
           required
           defaultValue={email}
-          errorId="invite-email-error"
-          errors={emailFault ? [emailFault] : undefined}
+          error={emailFault}
         />
       </div>
       <Select id="invite-role" name="roleId" label="Role" defaultValue={chosen?.id} className="basis-36">

@@ -1,9 +1,9 @@
 import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
+import { Select } from "../ui/field.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { PostForm } from "../ui/post-form.tsx";
-import { Select } from "../ui/select.tsx";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
 

@@ -21,11 +21,7 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
   const hint = `${intent}-permissions-hint`;
   return (
     <PostForm noValidate className="max-w-108 space-y-5">
-      <ErrorSummary
-        id="role-error"
-        form={undefined}
-        fields={failed ? [{ fieldId: "role-name", message: failed }] : []}
-      />
+      <ErrorSummary id="role-error" fields={{ "role-name": failed }} />
       <input type="hidden" name="intent" value={intent} />
       <Field
         id="role-name"
@@ -35,8 +31,7 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
         required
         maxLength={40}
         defaultValue={name}
-        errorId="role-name-error"
-        errors={failed ? [failed] : undefined}
+        error={failed}
       />
       <fieldset aria-describedby={hint} className="space-y-3">
         <legend className="mb-1.5 font-medium">What it allows</legend>

@@ -11,8 +11,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-import { Field } from "../../ui/field.tsx";
-import { Select } from "../../ui/select.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data ? appSteps[data.step].title : "App"} · Console · Gatehouse` },
@@ -72,7 +71,7 @@ export default function ConsoleAppChangePage() {
           >
             {step === "edit" ? <AppFields app={app} failed={failed} /> : null}
             {step === "rotate" ? (
-              <Select id="overlapSeconds" name="overlapSeconds" label="The secret of now" defaultValue="3600">
+              <Select name="overlapSeconds" label="The secret of now" defaultValue="3600">
                 <option value="0">ends at once</option>
                 <option value="3600">works for another hour</option>
                 <option value="86400">works for another day</option>
@@ -80,7 +79,6 @@ export default function ConsoleAppChangePage() {
             ) : null}
             {step === "link" || step === "unlink" ? (
               <Field
-                id="workspace"
                 name="workspace"
                 label="Workspace's id"
                 autoComplete="off"
@@ -88,8 +86,7 @@ export default function ConsoleAppChangePage() {
                 spellCheck={false}
                 required
                 defaultValue={failed?.typed.workspace ?? workspace}
-                errorId="workspace-error"
-                errors={failed?.fields.workspace}
+                error={failed?.fields.workspace?.[0]}
               />
             ) : null}
           </ChangeForm>

@@ -8,8 +8,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-import { Field } from "../../ui/field.tsx";
-import { Select } from "../../ui/select.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Register an app · Console · Gatehouse" }];
 
@@ -59,7 +58,6 @@ export default function ConsoleNewAppPage() {
           cancelTo="/admin/apps"
         >
           <Field
-            id="name"
             name="name"
             label="Technical name"
             hint="2 to 40 of a–z, 0–9 and -. It never changes."
@@ -68,10 +66,9 @@ export default function ConsoleNewAppPage() {
             spellCheck={false}
             required
             defaultValue={failed?.typed.name}
-            errorId="name-error"
-            errors={failed?.fields.name}
+            error={failed?.fields.name?.[0]}
           />
-          <Select id="kind" name="kind" label="Whose it is" defaultValue={failed?.typed.kind ?? "internal"}>
+          <Select name="kind" label="Whose it is" defaultValue={failed?.typed.kind ?? "internal"}>
             <option value="internal">Ours (internal)</option>
             <option value="external">Somebody else's (external)</option>
           </Select>

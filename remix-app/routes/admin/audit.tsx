@@ -6,8 +6,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-import { Field } from "../../ui/field.tsx";
-import { Select } from "../../ui/select.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Audit log · Console · Gatehouse" }];
 
@@ -42,40 +41,17 @@ export default function ConsoleAuditPage() {
     >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
-          <Field id="actor" name="actor" label="Admin" defaultValue={filters.actor} errorId="actor-error" {...text} />
-          <Field
-            id="target"
-            name="target"
-            label="Account, app or other target"
-            defaultValue={filters.target}
-            errorId="target-error"
-            {...text}
-          />
-          <Select id="action" name="action" label="What was done" defaultValue={filters.action}>
+          <Field name="actor" label="Admin" defaultValue={filters.actor} {...text} />
+          <Field name="target" label="Account, app or other target" defaultValue={filters.target} {...text} />
+          <Select name="action" label="What was done" defaultValue={filters.action}>
             {kinds.map(({ value, label }) => (
               <option key={value} value={value}>
                 {label}
               </option>
             ))}
           </Select>
-          <Field
-            id="from"
-            name="from"
-            type="date"
-            label="From (UTC)"
-            defaultValue={filters.from}
-            errorId="from-error"
-            {...text}
-          />
-          <Field
-            id="to"
-            name="to"
-            type="date"
-            label="To (UTC)"
-            defaultValue={filters.to}
-            errorId="to-error"
-            {...text}
-          />
+          <Field name="from" type="date" label="From (UTC)" defaultValue={filters.from} {...text} />
+          <Field name="to" type="date" label="To (UTC)" defaultValue={filters.to} {...text} />
           <div className="flex flex-wrap items-end gap-3">
             <Button>Filter</Button>
             <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")}>

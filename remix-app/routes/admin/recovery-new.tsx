@@ -12,9 +12,8 @@ import {
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { Card } from "../../ui/card.tsx";
-import { CheckBox } from "../../ui/check-box.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-import { Field } from "../../ui/field.tsx";
+import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Make an override · Console · Gatehouse" }];
@@ -60,29 +59,25 @@ export default function ConsoleNewOverridePage() {
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           >
             <CheckBox
-              id="normalLogin"
               name="normalLogin"
               label="Normal login"
               hint="They sign in with their password, past the blocks."
               defaultChecked={isOn("normalLogin")}
             />
             <CheckBox
-              id="recoveryEmail"
               name="recoveryEmail"
               label="Recovery mail"
               hint="You may send them a link and a code that sign in once."
               defaultChecked={isOn("recoveryEmail")}
             />
             <Field
-              id="lifetimeDays"
               name="lifetimeDays"
               label="Days that it holds"
               hint="1 to 30."
               inputMode="numeric"
               autoComplete="off"
               defaultValue={failed?.typed.lifetimeDays ?? days}
-              errorId="lifetimeDays-error"
-              errors={failed?.fields.lifetimeDays}
+              error={failed?.fields.lifetimeDays?.[0]}
             />
           </ChangeForm>
         )}

@@ -41,12 +41,10 @@ export default function ConsoleRecoveryPage() {
         <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
           <div className="min-w-48 flex-1">
             <EmailField
-              id="email"
               name="email"
               autoComplete="off"
               defaultValue={asked ?? ""}
-              errorId="email-error"
-              errors={asked && !overview ? ["Enter a whole email address, such as name@example.com"] : undefined}
+              error={asked && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
             />
           </div>
           <Button>Search</Button>

@@ -125,16 +125,12 @@ export default function EnrollPage() {
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="step" value="start" />
         <Field
-          id={name.id}
-          name={name.name}
+          field={name}
           label="Name (optional)"
           hint="To tell it from others later, such as “Work phone”."
           type="text"
           autoComplete="off"
           maxLength={60}
-          defaultValue={name.initialValue}
-          errorId={name.errorId}
-          errors={name.errors}
         />
         <Button className="w-full">Set it up</Button>
       </AccountForm>

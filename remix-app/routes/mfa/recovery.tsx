@@ -91,8 +91,7 @@ export default function RecoveryPage() {
           For <strong className="font-semibold">{email}</strong>.
         </p>
         <Field
-          id={code.id}
-          name={code.name}
+          field={code}
           label="Recovery code"
           hint="16 letters and digits. Each code works once."
           type="text"
@@ -100,9 +99,6 @@ export default function RecoveryPage() {
           autoCapitalize="characters"
           spellCheck={false}
           required
-          defaultValue={code.initialValue}
-          errorId={code.errorId}
-          errors={code.errors}
         />
         <Button variant="danger" className="w-full">
           Remove my authenticators

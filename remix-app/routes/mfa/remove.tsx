@@ -48,7 +48,7 @@ export default function RemoveAuthenticatorPage() {
           : "Its codes no longer sign you in. Your other authenticators stay."
       }
     >
-      <ErrorSummary id="remove-error" form={answer ? [answer.message] : undefined} fields={[]} />
+      <ErrorSummary id="remove-error" form={answer?.message} />
       {kept ? (
         <>
           <Notice tone="warn">This account must have an authenticator. Add another one first.</Notice>

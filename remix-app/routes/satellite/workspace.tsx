@@ -37,27 +37,20 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function SatelliteWorkspacePage() {
   const { person, workspace, renamed } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const errors = answer ? [answer.error] : undefined;
   return (
     <EntryPage title={workspace.name} lead={`Your role here: ${workspace.role}`} themeSwitch={false}>
       {renamed && !answer ? <Notice tone="good">The name is changed, here and on the platform.</Notice> : null}
-      <ErrorSummary
-        id="rename-error"
-        form={undefined}
-        fields={answer ? [{ fieldId: "name", message: answer.error }] : []}
-      />
+      <ErrorSummary id="rename-error" fields={{ name: answer?.error }} />
       {workspace.permissions.includes("manage_workspace_settings") ? (
         <form method="post" action={`/w/${workspace.id}`} noValidate data-once className="space-y-4">
           <input type="hidden" name="person" value={person} />
           <Field
-            id="name"
             name="name"
             label="Name"
             required
             maxLength={80}
             defaultValue={answer?.name ?? workspace.name}
-            errorId="name-error"
-            errors={errors}
+            error={answer?.error}
           />
           <Button>Save name</Button>
         </form>

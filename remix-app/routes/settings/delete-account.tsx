@@ -80,15 +80,8 @@ export default function DeleteAccountPage() {
           lead="You are signed out everywhere. Workspaces that nobody else is in are closed and their keys stop working. Records of what was used and billed are kept, without your name."
         >
           <AccountForm noValidate data-once className="max-w-108 space-y-4">
-            {failed ? (
-              <ErrorSummary
-                id="delete-error"
-                form={undefined}
-                fields={[{ fieldId: "confirmation", message: failed.message }]}
-              />
-            ) : null}
+            <ErrorSummary id="delete-error" fields={{ confirmation: failed?.message }} />
             <Field
-              id="confirmation"
               name="confirmation"
               label={`Type ${confirmationOf({ email })} to confirm`}
               autoComplete="off"
@@ -96,8 +89,7 @@ export default function DeleteAccountPage() {
               spellCheck={false}
               required
               defaultValue={failed?.typed}
-              errorId="confirmation-error"
-              errors={failed ? [failed.message] : undefined}
+              error={failed?.message}
             />
             <div className="flex flex-wrap gap-3">
               <Button variant="danger">Delete account</Button>

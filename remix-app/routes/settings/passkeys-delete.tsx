@@ -35,7 +35,7 @@ export default function DeletePasskeyPage() {
   const answer = useActionData<typeof action>();
   return (
     <EntryPage title="Delete a passkey">
-      <ErrorSummary id="delete-error" form={answer?.lastMethod ? [lastMethod] : undefined} fields={[]} />
+      <ErrorSummary id="delete-error" form={answer?.lastMethod ? lastMethod : null} />
       <p>
         <strong className="font-semibold">{name}</strong> will no longer sign in to this account. You stay signed in
         here. Your device or password manager may go on listing it until you delete it there, too.

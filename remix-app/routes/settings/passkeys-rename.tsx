@@ -45,16 +45,7 @@ export default function RenamePasskeyPage() {
     <EntryPage title="Rename a passkey" lead="Call it by what you find it by: the device, or the password manager.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
-        <Field
-          id={name.id}
-          name={name.name}
-          label="Name"
-          required
-          autoComplete="off"
-          defaultValue={name.initialValue}
-          errorId={name.errorId}
-          errors={name.errors}
-        />
+        <Field field={name} label="Name" required autoComplete="off" />
         <div className="flex flex-wrap gap-3">
           <Button>Rename passkey</Button>
           <a href="/settings/security#passkeys" className={buttonClass("secondary")}>

@@ -10,7 +10,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
-import { Field, PasswordField } from "../../ui/field.tsx";
+import { Field, NewPasswordField, PasswordField } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
@@ -78,38 +78,17 @@ export default function ChangePasswordPage() {
             {/* Password managers file the new password under this name. */}
             <input type="text" autoComplete="username" value={email} readOnly hidden />
             {answer?.ask === "currentPassword" ? (
-              <PasswordField
-                id={currentPassword.id}
-                name={currentPassword.name}
-                label="Current password"
-                autoComplete="current-password"
-                required
-                errorId={currentPassword.errorId}
-                errors={currentPassword.errors}
-              />
+              <PasswordField field={currentPassword} label="Current password" autoComplete="current-password" />
             ) : null}
-            <PasswordField
-              id={password.id}
-              name={password.name}
-              label="New password"
-              hint="At least 8 characters. A few unrelated words make a good one."
-              autoComplete="new-password"
-              required
-              errorId={password.errorId}
-              errors={password.errors}
-            />
+            <NewPasswordField field={password} label="New password" />
             {answer?.ask === "code" ? (
               <Field
-                id={code.id}
-                name={code.name}
+                field={code}
                 label="Code from the mail"
                 hint={`It went to ${email}.`}
                 autoComplete="one-time-code"
                 inputMode="numeric"
                 required
-                defaultValue={code.initialValue}
-                errorId={code.errorId}
-                errors={code.errors}
               />
             ) : null}
             <div className="flex flex-wrap gap-3">

@@ -59,17 +59,13 @@ export default function ChangeEmailPage() {
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
           <AccountForm id={form.id} noValidate data-once className="space-y-5">
             <Field
-              id={email.id}
-              name={email.name}
+              field={email}
               label="New email"
               type="email"
               autoComplete="email"
               autoCapitalize="none"
               spellCheck={false}
               required
-              defaultValue={email.initialValue}
-              errorId={email.errorId}
-              errors={email.errors}
             />
             <div className="flex flex-wrap gap-3">
               <Button>{current ? "Change email" : "Add email"}</Button>

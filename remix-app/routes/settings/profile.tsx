@@ -52,29 +52,15 @@ export default function ProfilePage() {
           <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
           <AccountForm id={form.id} noValidate data-once className="space-y-5">
+            <Field field={displayName} label="Name" autoComplete="name" required maxLength={160} />
             <Field
-              id={displayName.id}
-              name={displayName.name}
-              label="Name"
-              autoComplete="name"
-              required
-              maxLength={160}
-              defaultValue={displayName.initialValue}
-              errorId={displayName.errorId}
-              errors={displayName.errors}
-            />
-            <Field
-              id={avatarUrl.id}
-              name={avatarUrl.name}
+              field={avatarUrl}
               label="Address of your picture (optional)"
               hint="For the apps that you sign in to. These pages show your initial and load pictures from nowhere, so that nobody learns who looks at you."
               type="url"
               inputMode="url"
               autoComplete="photo"
               placeholder="https://"
-              defaultValue={avatarUrl.initialValue}
-              errorId={avatarUrl.errorId}
-              errors={avatarUrl.errors}
             />
             <Button>Save</Button>
           </AccountForm>

@@ -100,7 +100,7 @@ export default function AccountsPage() {
   const failed = useActionData<typeof action>();
   return (
     <EntryPage title="Choose an account" lead="These accounts are kept in this browser.">
-      <ErrorSummary id="accounts-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      <ErrorSummary id="accounts-error" form={failed?.message} />
       {refused ? (
         <Notice tone="warn">A browser keeps {maxAccounts} accounts at most. Sign out of one, then add another.</Notice>
       ) : null}

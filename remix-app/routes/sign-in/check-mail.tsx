@@ -106,15 +106,7 @@ export default function CheckMailPage() {
       <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
         <input type="hidden" name="returnUrl" value={returnUrl} />
         <h2 className="font-semibold text-large">No mail yet?</h2>
-        <EmailField
-          id={email.id}
-          name={email.name}
-          autoComplete="email"
-          required
-          defaultValue={email.initialValue}
-          errorId={email.errorId}
-          errors={email.errors}
-        />
+        <EmailField field={email} autoComplete="email" required />
         <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">
           Send the link again

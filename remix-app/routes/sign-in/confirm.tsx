@@ -132,7 +132,7 @@ export default function ConfirmPage() {
   const { title, lead, button } = words[link.type];
   return (
     <EntryPage title={title} lead={lead}>
-      <ErrorSummary id="confirm-error" form={message ? [message] : undefined} fields={[]} />
+      <ErrorSummary id="confirm-error" form={message} />
       {signedInAs ? (
         <Notice tone="warn">
           You are signed in as <strong className="font-semibold">{signedInAs}</strong>. Going on signs you in to the

@@ -87,7 +87,7 @@ export default function ContinuePage() {
   }
   return (
     <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
-      <ErrorSummary id="continue-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      <ErrorSummary id="continue-error" form={failed?.message} />
       <Form method="post" data-once>
         <input type="hidden" name="accountId" value={accountId} />
         <Button className="w-full">

@@ -90,14 +90,7 @@ export default function ForgotPasswordPage() {
     <EntryPage title="Reset your password" lead="We send you a link to choose a new one.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
-        <EmailField
-          id={email.id}
-          name={email.name}
-          required
-          defaultValue={email.initialValue}
-          errorId={email.errorId}
-          errors={email.errors}
-        />
+        <EmailField field={email} required />
         <BotChallenge challenge={challenge} />
         <Button className="w-full">Send the link</Button>
       </Form>

@@ -135,27 +135,20 @@ export default function SignInPage() {
         <Form method="post" id={form.id} noValidate data-once className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField
-            id={email.id}
-            name={email.name}
+            field={email}
             autoComplete="username webauthn"
             required
             defaultValue={email.initialValue ?? added?.email}
-            errorId={email.errorId}
-            errors={email.errors}
           />
           <PasswordField
-            id={password.id}
-            name={password.name}
+            field={password}
             label="Password"
             autoComplete="current-password"
-            required
             aside={
               <a className="link text-small" href="/forgot-password">
                 Forgot password?
               </a>
             }
-            errorId={password.errorId}
-            errors={password.errors}
           />
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Sign in</Button>

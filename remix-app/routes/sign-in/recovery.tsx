@@ -16,7 +16,7 @@ import { Address } from "../../ui/address.tsx";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
-import { EmailField, Field } from "../../ui/field.tsx";
+import { CodeField, EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Get back into your account · Gatehouse" }];
@@ -106,27 +106,8 @@ export default function AccountRecoveryPage() {
       ) : (
         <Form method="post" action="/auth/recovery" id={form.id} noValidate data-once className="space-y-5">
           {nextField}
-          <EmailField
-            id={email.id}
-            name={email.name}
-            autoComplete="username"
-            required
-            defaultValue={email.initialValue}
-            errorId={email.errorId}
-            errors={email.errors}
-          />
-          <Field
-            id={code.id}
-            name={code.name}
-            label="6-digit code"
-            type="text"
-            inputMode="numeric"
-            autoComplete="one-time-code"
-            spellCheck={false}
-            required
-            errorId={code.errorId}
-            errors={code.errors}
-          />
+          <EmailField field={email} autoComplete="username" required />
+          <CodeField field={code} />
           <Button className="w-full">Sign in</Button>
         </Form>
       )}

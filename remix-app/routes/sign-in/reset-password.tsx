@@ -11,7 +11,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
-import { PasswordField } from "../../ui/field.tsx";
+import { NewPasswordField } from "../../ui/field.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
 
@@ -77,16 +77,7 @@ export default function ResetPasswordPage() {
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         {/* Password managers file the new password under this name. */}
         <input type="text" autoComplete="username" value={email} readOnly hidden />
-        <PasswordField
-          id={password.id}
-          name={password.name}
-          label="New password"
-          hint="At least 8 characters. A few unrelated words make a good one."
-          autoComplete="new-password"
-          required
-          errorId={password.errorId}
-          errors={password.errors}
-        />
+        <NewPasswordField field={password} label="New password" />
         <Button className="w-full">Change password</Button>
       </AccountForm>
     </EntryPage>

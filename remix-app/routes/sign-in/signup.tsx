@@ -23,7 +23,7 @@ import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
-import { EmailField, PasswordField } from "../../ui/field.tsx";
+import { EmailField, NewPasswordField } from "../../ui/field.tsx";
 import { WaysIn } from "../../ui/ways-in.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
@@ -108,24 +108,8 @@ export default function SignUpPage() {
       <WaysIn {...offered} returnUrl={returnUrl}>
         <Form method="post" id={form.id} noValidate data-once className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
-          <EmailField
-            id={email.id}
-            name={email.name}
-            required
-            defaultValue={email.initialValue}
-            errorId={email.errorId}
-            errors={email.errors}
-          />
-          <PasswordField
-            id={password.id}
-            name={password.name}
-            label="Password"
-            hint="At least 8 characters. A few unrelated words make a good one."
-            autoComplete="new-password"
-            required
-            errorId={password.errorId}
-            errors={password.errors}
-          />
+          <EmailField field={email} required />
+          <NewPasswordField field={password} label="Password" />
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Create account</Button>
         </Form>

@@ -11,9 +11,8 @@ import { sampleModel } from "../../studio/keys/sample-model.ts";
 import { tokenLimitHint } from "../../studio/policy/policy-words.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { CheckBox } from "../../ui/check-box.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
+import { CheckBox, Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -87,25 +86,18 @@ export default function NewKeyPage() {
     <StudioPage workspace={workspace} title="Keys">
       <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
         <PostForm noValidate className="max-w-108 space-y-5">
-          <ErrorSummary
-            id="new-key-error"
-            form={undefined}
-            fields={Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }))}
-          />
+          <ErrorSummary id="new-key-error" fields={errors} />
           {fields.map(({ name, ...field }) => (
             <Field
               key={name}
-              id={name}
               name={name}
               {...field}
               autoComplete="off"
               defaultValue={typed[name]}
-              errorId={`${name}-error`}
-              errors={errors[name] ? [errors[name]] : undefined}
+              error={errors[name]}
             />
           ))}
           <CheckBox
-            id="strict"
             name="strict"
             label="Strict mode"
             hint="Refuse calls with fields or tools that the model's provider does not support. Otherwise they are left out, and the answer names them."

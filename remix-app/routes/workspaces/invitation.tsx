@@ -61,7 +61,7 @@ export default function InvitationPage() {
       title={`Join ${workspaceName}`}
       lead={`${invitedBy ?? "A member"} invites you to this workspace, as ${role}.`}
     >
-      <ErrorSummary id="invitation-error" form={failed ? [failed.message] : undefined} fields={[]} />
+      <ErrorSummary id="invitation-error" form={failed?.message} />
       {forYou ? (
         <AccountForm data-once className="space-y-4">
           <input type="hidden" name="token" value={token} />

@@ -84,9 +84,7 @@ export default function MembersPage() {
   return (
     <WorkspacePage workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
-      {answer?.failed && !answer.inviting ? (
-        <ErrorSummary id="members-error" form={[answer.failed]} fields={[]} />
-      ) : null}
+      {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
       {leaving ? (
         <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
       ) : null}

@@ -8,10 +8,9 @@ import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import { Select } from "../../ui/select.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
@@ -56,17 +55,13 @@ export default function WorkspaceSettingsPage() {
   const { workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
   const here = `/workspaces/${workspace.id}/settings`;
   const answer = useActionData<typeof action>();
-  const failedAt = (field: string) => (answer?.failed?.field === field ? [answer.failed.message] : undefined);
+  const failedAt = (field: string) => (answer?.failed?.field === field ? answer.failed.message : undefined);
   const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
   return (
     <WorkspacePage workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed ? (
-        <ErrorSummary
-          id="settings-error"
-          form={undefined}
-          fields={[{ fieldId: answer.failed.field, message: answer.failed.message }]}
-        />
+        <ErrorSummary id="settings-error" fields={{ [answer.failed.field]: answer.failed.message }} />
       ) : null}
       {heir && !answer ? (
         <ConfirmCard
@@ -88,14 +83,12 @@ export default function WorkspaceSettingsPage() {
           <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="rename" />
             <Field
-              id="name"
               name="name"
               label="Name"
               required
               maxLength={80}
               defaultValue={typedAt("name") ?? workspace.name}
-              errorId="name-error"
-              errors={failedAt("name")}
+              error={failedAt("name")}
             />
             <Button variant="secondary">Save name</Button>
           </PostForm>
@@ -112,7 +105,7 @@ export default function WorkspaceSettingsPage() {
             <p className="text-muted">Nobody else is in this workspace yet. Invite someone first.</p>
           ) : (
             <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
-              <Select id="heir" name="heir" label="New owner" className="basis-56">
+              <Select name="heir" label="New owner" className="basis-56">
                 {heirs.map(({ userId, name }) => (
                   <option key={userId} value={userId}>
                     {name}
@@ -132,14 +125,12 @@ export default function WorkspaceSettingsPage() {
           <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />
             <Field
-              id="confirmation"
               name="confirmation"
               label={`Type “${workspace.name}” to confirm`}
               autoComplete="off"
               required
               defaultValue={typedAt("confirmation")}
-              errorId="confirmation-error"
-              errors={failedAt("confirmation")}
+              error={failedAt("confirmation")}
             />
             <Button variant="danger">Delete workspace</Button>
           </PostForm>

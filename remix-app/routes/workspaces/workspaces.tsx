@@ -47,22 +47,14 @@ export default function WorkspacesPage() {
       </Card>
       <Card title="New workspace" lead="Keys, credits and usage live in a workspace, apart from those of others.">
         <PostForm noValidate className="max-w-108 space-y-4">
-          {failed ? (
-            <ErrorSummary
-              id="new-workspace-error"
-              form={undefined}
-              fields={[{ fieldId: "name", message: failed.message }]}
-            />
-          ) : null}
+          <ErrorSummary id="new-workspace-error" fields={{ name: failed?.message }} />
           <Field
-            id="name"
             name="name"
             label="Name"
             required
             maxLength={80}
             defaultValue={failed?.given}
-            errorId="name-error"
-            errors={failed ? [failed.message] : undefined}
+            error={failed?.message}
           />
           <Button>Create workspace</Button>
         </PostForm>

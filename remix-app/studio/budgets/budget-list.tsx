@@ -110,24 +110,18 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
   const { scope, subjectId, limitUsd, name } = budget;
   return (
     <PostForm action={page} noValidate className="max-w-108 space-y-4">
-      <ErrorSummary
-        id="budget-error"
-        form={undefined}
-        fields={error ? [{ fieldId: "limitUsd", message: error }] : []}
-      />
+      <ErrorSummary id="budget-error" fields={{ limitUsd: error }} />
       <input type="hidden" name="scope" value={scope} />
       <input type="hidden" name="subjectId" value={subjectId} />
       <input type="hidden" name="readUsd" value={limitUsd ?? ""} />
       <Field
-        id="limitUsd"
         name="limitUsd"
         label={`Monthly budget of ${name ?? "this"}, in dollars`}
         hint="Holds from the next call on. 0 refuses every call."
         inputMode="decimal"
         autoComplete="off"
         defaultValue={typed ?? limitUsd ?? ""}
-        errorId="limitUsd-error"
-        errors={error ? [error] : undefined}
+        error={error}
       />
       <div className="flex flex-wrap gap-3">
         <Button name="intent" value="save">

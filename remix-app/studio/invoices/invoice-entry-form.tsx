@@ -1,9 +1,8 @@
 import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import { Select } from "../../ui/select.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
@@ -36,20 +35,18 @@ export function InvoiceEntryForm({
   errors: InvoiceErrors;
   cancelTo: string;
 }) {
-  const summary = invoiceFields.flatMap((fieldId) => {
-    const message = errors[fieldId];
-    return message ? [{ fieldId, message }] : [];
-  });
   return (
     <PostForm noValidate className="max-w-108 space-y-5">
-      <ErrorSummary id="invoice-error" form={undefined} fields={summary} />
+      <ErrorSummary
+        id="invoice-error"
+        fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
+      />
       {errors.appId ? (
         <p id="appId-error" className="text-bad text-small">
           {errors.appId}
         </p>
       ) : null}
       <Select
-        id="appId"
         name="appId"
         label="App"
         required
@@ -67,15 +64,13 @@ export function InvoiceEntryForm({
       {Object.entries(texts).map(([name, field]) => (
         <Field
           key={name}
-          id={name}
           name={name}
           {...field}
           autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
           defaultValue={typed[name as InvoiceField]}
-          errorId={`${name}-error`}
-          errors={errors[name as InvoiceField] ? [errors[name as InvoiceField] ?? ""] : undefined}
+          error={errors[name as InvoiceField]}
         />
       ))}
       <div className="flex flex-wrap gap-3">

@@ -70,8 +70,7 @@ export function InvoiceConflictCards({
     <>
       <ErrorSummary
         id="invoice-conflict"
-        form={[`Invoice ${kept.reference} is recorded already, with another state: ${what}. Nothing was recorded now.`]}
-        fields={[]}
+        form={`Invoice ${kept.reference} is recorded already, with another state: ${what}. Nothing was recorded now.`}
       />
       <div className="grid gap-6 sm:grid-cols-2">
         <Card title="Recorded">

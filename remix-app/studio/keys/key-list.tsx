@@ -1,10 +1,10 @@
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Dotted } from "../../ui/facts.tsx";
+import { Select } from "../../ui/field.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import { Select } from "../../ui/select.tsx";
 import type { KeySummary } from "./key-schema.ts";
 
 const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;

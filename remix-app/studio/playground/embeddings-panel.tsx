@@ -1,6 +1,6 @@
 import type { FormEvent } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
-import { TextArea } from "../../ui/text-area.tsx";
+import { TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
 import { CodeSamples } from "./code-samples.tsx";
@@ -46,7 +46,6 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea
-            id="input"
             name="input"
             label="Texts"
             hint={`One a line, at most ${maxEmbeddedTexts}. Each is compared with the first.`}

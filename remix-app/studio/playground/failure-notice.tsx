@@ -23,6 +23,5 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
 
 /** The errors of a panel's form. Each attempt moves the focus to them. */
 export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
-  const fields = Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }));
-  return <ErrorSummary key={attempts} id="playground-error" form={undefined} fields={fields} />;
+  return <ErrorSummary key={attempts} id="playground-error" fields={errors} />;
 }

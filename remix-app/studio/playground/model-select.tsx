@@ -1,10 +1,10 @@
-import { Select } from "../../ui/select.tsx";
+import { Select } from "../../ui/field.tsx";
 import type { PlaygroundModel } from "./list-models.ts";
 
 /** Which of a panel's models is asked. */
 export function ModelSelect({ models, chosen }: { models: readonly PlaygroundModel[]; chosen: string | undefined }) {
   return (
-    <Select id="model" name="model" label="Model" defaultValue={chosen}>
+    <Select name="model" label="Model" defaultValue={chosen}>
       {models.map(({ id, name }) => (
         <option key={id} value={id}>
           {name === id ? id : `${name} (${id})`}

@@ -1,5 +1,5 @@
 import { Button } from "../../ui/button.tsx";
-import { TextArea } from "../../ui/text-area.tsx";
+import { TextArea } from "../../ui/field.tsx";
 import type { FieldErrors } from "./chat-form.ts";
 import type { ToolCall } from "./chat-message.ts";
 
@@ -39,14 +39,13 @@ interface ComposerProps {
 /** What comes next: a message, or the results of the tools that the model has called. */
 export function Composer({ calls, typed, errors }: ComposerProps) {
   if (calls.length === 0) {
-    return <TextArea id="prompt" name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;
+    return <TextArea name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;
   }
   return (
     <div className="space-y-4">
       {calls.map(({ id, function: { name } }, index) => (
         <TextArea
           key={id}
-          id={`result${index}`}
           name={`result${index}`}
           label={`Result of ${name}`}
           hint="What your program would answer; JSON or words."

@@ -1,8 +1,7 @@
 import { type FormEvent, useEffect } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
 import { buttonClass } from "../../ui/button.tsx";
-import { Select } from "../../ui/select.tsx";
-import { TextArea } from "../../ui/text-area.tsx";
+import { Select, TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
 import { CodeSamples } from "./code-samples.tsx";
@@ -54,7 +53,6 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea
-            id="input"
             name="input"
             label="Text"
             hint={`At most ${maxSpeechCharacters.toLocaleString("en")} characters.`}
@@ -77,12 +75,12 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
         <fieldset className="min-w-0 space-y-4">
           <legend className="sr-only">Settings</legend>
           <ModelSelect models={models} chosen={typed.model} />
-          <Select id="voice" name="voice" label="Voice" defaultValue={typed.voice}>
+          <Select name="voice" label="Voice" defaultValue={typed.voice}>
             {voices.map((voice) => (
               <option key={voice}>{voice}</option>
             ))}
           </Select>
-          <Select id="format" name="format" label="Format" defaultValue={typed.format}>
+          <Select name="format" label="Format" defaultValue={typed.format}>
             <option value="wav">WAV</option>
             <option value="pcm">PCM, raw: 24 kHz, mono, 16 bits</option>
           </Select>

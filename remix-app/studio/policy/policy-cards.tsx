@@ -1,8 +1,7 @@
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { CheckBox } from "../../ui/check-box.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
+import { CheckBox, Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
@@ -24,18 +23,13 @@ export function PolicyCards({
   /** When the policy that the form was made from was changed last. */
   readAt: string | null;
 }) {
-  const errorsOf = (name: string) => (errors[name] ? [errors[name]] : undefined);
   const plan = (limit: number | null) =>
     limit === null
       ? "The plan sets no limit."
       : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
   return (
     <PostForm action="?" noValidate className="space-y-6">
-      <ErrorSummary
-        id="policy-error"
-        form={undefined}
-        fields={Object.entries(errors).map(([fieldId, message]) => ({ fieldId, message }))}
-      />
+      <ErrorSummary id="policy-error" fields={errors} />
       <input type="hidden" name="readAt" value={readAt ?? ""} />
       <Card
         title="Models"
@@ -46,26 +40,22 @@ export function PolicyCards({
       <Card title="Rates" lead="For all calls of the workspace together. Beyond them a call is refused with 429.">
         <div className="max-w-108 space-y-5">
           <Field
-            id="requestsPerMinute"
             name="requestsPerMinute"
             label="Requests a minute"
             hint={plan(frame.requestsPerMinute)}
             inputMode="numeric"
             autoComplete="off"
             defaultValue={fields.requestsPerMinute}
-            errorId="requestsPerMinute-error"
-            errors={errorsOf("requestsPerMinute")}
+            error={errors.requestsPerMinute}
           />
           <Field
-            id="tokensPerMinute"
             name="tokensPerMinute"
             label="Tokens a minute"
             hint={`${tokenLimitHint} ${plan(frame.tokensPerMinute)}`}
             inputMode="numeric"
             autoComplete="off"
             defaultValue={fields.tokensPerMinute}
-            errorId="tokensPerMinute-error"
-            errors={errorsOf("tokensPerMinute")}
+            error={errors.tokensPerMinute}
           />
         </div>
       </Card>
@@ -75,7 +65,6 @@ export function PolicyCards({
       >
         <div className="max-w-160 space-y-5">
           <CheckBox
-            id="contentCapture"
             name="contentCapture"
             label="Keep what is said in calls"
             hint="The body of each call, the arguments and results of server tools, and the answer, from the next call on. Calls with an idempotency key can then be answered again. Those who manage the AI policy can read it, and each reading stands in the workspace's activity."
@@ -83,7 +72,6 @@ export function PolicyCards({
           />
           <div className="max-w-108">
             <Field
-              id="contentRetentionDays"
               name="contentRetentionDays"
               label="Days to keep it"
               hint="1 to 365. What is older is deleted within minutes, and all of it when keeping is turned off."
@@ -91,8 +79,7 @@ export function PolicyCards({
               autoComplete="off"
               required
               defaultValue={fields.contentRetentionDays}
-              errorId="contentRetentionDays-error"
-              errors={errorsOf("contentRetentionDays")}
+              error={errors.contentRetentionDays}
             />
           </div>
         </div>
@@ -100,7 +87,6 @@ export function PolicyCards({
       <Card title="Costs" lead="What calls are billed in credits is always shown.">
         <div className="max-w-160">
           <CheckBox
-            id="providerCostVisible"
             name="providerCostVisible"
             label="Show members what providers charge"
             hint="In dollars: in runs, usage, budgets and the answers of calls. Registered apps see it in any case. Imported costs and invoices stay visible to members, whatever is chosen here."

@@ -1,7 +1,6 @@
 import { Form } from "@remix-run/react";
 import { Button } from "../../ui/button.tsx";
-import { Field } from "../../ui/field.tsx";
-import { Select } from "../../ui/select.tsx";
+import { Field, Select } from "../../ui/field.tsx";
 
 const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
 
@@ -15,7 +14,7 @@ export function RunFilterForm({ asked, search }: { asked: Record<string, string>
       {kept.map(([name, value]) => (
         <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
       ))}
-      <Select id="status" name="status" label="Status" defaultValue={asked.status ?? ""} className="basis-36">
+      <Select name="status" label="Status" defaultValue={asked.status ?? ""} className="basis-36">
         <option value="">Any</option>
         {statuses.map((status) => (
           <option key={status} value={status}>
@@ -31,16 +30,7 @@ export function RunFilterForm({ asked, search }: { asked: Record<string, string>
         ] as const
       ).map(([name, label]) => (
         <div key={name} className="min-w-0 flex-1 basis-36">
-          <Field
-            id={name}
-            name={name}
-            label={label}
-            autoComplete="off"
-            spellCheck={false}
-            defaultValue={asked[name]}
-            errorId={`${name}-error`}
-            errors={undefined}
-          />
+          <Field name={name} label={label} autoComplete="off" spellCheck={false} defaultValue={asked[name]} />
         </div>
       ))}
       <Button variant="secondary">Filter</Button>

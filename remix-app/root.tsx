@@ -17,7 +17,7 @@ import { detour } from "./http/detour.ts";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { Address } from "./ui/address.tsx";
-import { Button, buttonClass } from "./ui/button.tsx";
+import { Button, ButtonLink, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript, useNonce } from "./ui/inline-script.tsx";
 import { Link } from "./ui/link.tsx";
@@ -160,20 +160,18 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   const wayOn = problem ? waysOn[problem.code] : undefined;
   if (wayOn) {
     return (
-      <a href={detour(wayOn, `${pathname}${search}`)} className={buttonClass("primary")}>
+      <ButtonLink href={detour(wayOn, `${pathname}${search}`)} variant="primary">
         Continue
-      </a>
+      </ButtonLink>
     );
   }
   if (problem?.page) {
     return (
       <div className="flex flex-wrap gap-3">
-        <a href={problem.page} className={buttonClass("primary")}>
+        <ButtonLink href={problem.page} variant="primary">
           Open the page again
-        </a>
-        <a href={detour("/accounts", problem.page)} className={buttonClass("secondary")}>
-          Choose an account
-        </a>
+        </ButtonLink>
+        <ButtonLink href={detour("/accounts", problem.page)}>Choose an account</ButtonLink>
       </div>
     );
   }
@@ -192,9 +190,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
           Try again
         </Link>
       ) : null}
-      <a href="/" className={buttonClass("secondary")}>
-        Go to the start page
-      </a>
+      <ButtonLink href="/">Go to the start page</ButtonLink>
     </div>
   );
 }

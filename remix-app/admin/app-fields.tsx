@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Copyable } from "../ui/code-block.tsx";
 import { CheckBox, Field } from "../ui/field.tsx";
@@ -73,9 +73,9 @@ export function AppSecret({ name, secret }: { name: string; secret: string }) {
     >
       <div data-shown-once className="space-y-4">
         <Copyable label={`Secret of ${name}`} text={secret} />
-        <a href={`/admin/apps/${name}`} className={buttonClass("primary")}>
+        <ButtonLink href={`/admin/apps/${name}`} variant="primary">
           I have copied it
-        </a>
+        </ButtonLink>
       </div>
     </Card>
   );

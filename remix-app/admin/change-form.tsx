@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { AccountForm } from "../ui/account-form.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
@@ -68,9 +68,7 @@ export function ChangeForm({
         />
         <div className="flex flex-wrap gap-3">
           <Button variant="danger">{submit}</Button>
-          <a href={cancelTo} className={buttonClass("secondary")}>
-            Cancel
-          </a>
+          <ButtonLink href={cancelTo}>Cancel</ButtonLink>
         </div>
       </div>
     </AccountForm>

@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { AccountPolicy } from "./mfa-policy.ts";
@@ -26,9 +26,9 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
         ))}
         <div className="flex flex-wrap gap-3">
           {openSteps(policy).map((step) => (
-            <a key={step} href={`/admin/users/${id}/mfa/${step}`} className={buttonClass("danger")}>
+            <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
               {step === "reset" && state === "recovery_in_progress" ? "Finish the reset" : policySteps[step].title}
-            </a>
+            </ButtonLink>
           ))}
         </div>
       </div>

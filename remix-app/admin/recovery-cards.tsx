@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import type { RecoveryOverview } from "./recovery.ts";
@@ -72,9 +72,9 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
       }
       action={
         active || lock ? null : (
-          <a href={`/admin/recovery/new?${query}`} className={buttonClass("primary")}>
+          <ButtonLink href={`/admin/recovery/new?${query}`} variant="primary">
             Make an override
-          </a>
+          </ButtonLink>
         )
       }
     >
@@ -101,13 +101,11 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
             {override.active && !lock ? (
               <div className="flex flex-wrap gap-3">
                 {override.recoveryEmail ? (
-                  <a href={`/admin/recovery/${override.id}/send?${query}`} className={buttonClass("secondary")}>
-                    Send recovery mail
-                  </a>
+                  <ButtonLink href={`/admin/recovery/${override.id}/send?${query}`}>Send recovery mail</ButtonLink>
                 ) : null}
-                <a href={`/admin/recovery/${override.id}/revoke?${query}`} className={buttonClass("danger")}>
+                <ButtonLink href={`/admin/recovery/${override.id}/revoke?${query}`} variant="danger">
                   Revoke override
-                </a>
+                </ButtonLink>
               </div>
             ) : null}
           </li>

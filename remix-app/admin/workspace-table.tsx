@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import type { ApprovableWorkspace } from "./key-approvals.ts";
@@ -41,13 +41,13 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
           label: "Approval",
           small: "aside",
           cell: ({ id, name, approvedAt }) => (
-            <a
+            <ButtonLink
               href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
               aria-label={`${approvedAt ? "Withdraw" : "Approve"} keys of ${name}`}
-              className={buttonClass(approvedAt ? "danger" : "secondary")}
+              variant={approvedAt ? "danger" : "secondary"}
             >
               {approvedAt ? "Withdraw" : "Approve"}
-            </a>
+            </ButtonLink>
           ),
         },
       ]}

@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
@@ -40,9 +40,7 @@ export default function HomePage() {
             lead="You look after this service: its accounts, apps and models. It asks for your authenticator's code."
             action={
               // Its pages are not hydrated, so the browser itself goes there.
-              <a href="/admin" className={buttonClass("secondary")}>
-                Open the console
-              </a>
+              <ButtonLink href="/admin">Open the console</ButtonLink>
             }
           />
         ) : null}

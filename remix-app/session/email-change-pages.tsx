@@ -1,6 +1,6 @@
 import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import type { LinkedEmailChange } from "./email-change.ts";
@@ -74,9 +74,9 @@ export function EmailChangeConfirmed({
           </>
         }
       >
-        <a href="/settings/profile#email" className={`${buttonClass("primary")} w-full`}>
+        <ButtonLink href="/settings/profile#email" variant="primary" className="w-full">
           Continue
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }
@@ -92,9 +92,9 @@ export function EmailChangeConfirmed({
       }
     >
       {mailboxUrl ? (
-        <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+        <ButtonLink href={mailboxUrl} variant="primary" className="w-full">
           Open the local mailbox
-        </a>
+        </ButtonLink>
       ) : null}
       <p>
         No mail there?{" "}

@@ -1,7 +1,7 @@
 import { eventLabel } from "../activity/event-kinds.ts";
 import type { ActivityEvent } from "../activity/list-events.ts";
 import { methodLabel } from "../activity/method-label.ts";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
@@ -43,13 +43,7 @@ export function RecentActivityCard({ events }: { events: readonly ActivityEvent[
       id="activity"
       title="Recent activity"
       lead="Sign-ins and changes to your account. Look for what was not you."
-      action={
-        events.length > 0 ? (
-          <a href="/settings/security/activity" className={buttonClass("secondary")}>
-            See all
-          </a>
-        ) : null
-      }
+      action={events.length > 0 ? <ButtonLink href="/settings/security/activity">See all</ButtonLink> : null}
     >
       {events.length > 0 ? (
         <ActivityList events={events} />

@@ -1,5 +1,5 @@
 import { securityPath } from "../mfa/security-path.ts";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 
@@ -19,11 +19,7 @@ export function AuthenticatorsCard({ authenticators }: { authenticators: readonl
       id="authenticators"
       title="Authenticator apps"
       lead="With one, signing in asks for a code from it as well."
-      action={
-        <a href={addPath} className={buttonClass("secondary")}>
-          Add app
-        </a>
-      }
+      action={<ButtonLink href={addPath}>Add app</ButtonLink>}
     >
       {authenticators.length === 0 ? (
         <p className="text-muted">None yet. A code from your phone keeps others out even if they know your password.</p>
@@ -45,13 +41,9 @@ export function AuthenticatorsCard({ authenticators }: { authenticators: readonl
                   ) : null}
                 </p>
               </div>
-              <a
-                href={`/mfa/remove?${new URLSearchParams({ factorId: id })}`}
-                className={buttonClass("secondary")}
-                aria-label={`Remove ${name}`}
-              >
+              <ButtonLink href={`/mfa/remove?${new URLSearchParams({ factorId: id })}`} aria-label={`Remove ${name}`}>
                 Remove
-              </a>
+              </ButtonLink>
             </li>
           ))}
         </ul>

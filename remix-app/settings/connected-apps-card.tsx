@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { rightOfToken, rightsOfSession } from "./app-rights.ts";
@@ -13,11 +13,7 @@ export function ConnectedAppsCard() {
       id="apps"
       title="Connected apps"
       lead="Apps that you signed in to with this account. They hold sessions of their own, which you can end."
-      action={
-        <a href={connectedAppsPath} className={buttonClass("secondary")}>
-          See apps
-        </a>
-      }
+      action={<ButtonLink href={connectedAppsPath}>See apps</ButtonLink>}
     />
   );
 }

@@ -1,5 +1,5 @@
 import { AccountForm } from "../ui/account-form.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 
 /** What ends an account, last on the page; and before it, everything that would be gone. */
@@ -16,9 +16,9 @@ export function DangerZoneCard() {
         </AccountForm>
         <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line border-t pt-4">
           <p className="min-w-0 basis-72">Deleting the account cannot be undone.</p>
-          <a href="/settings/security/delete-account" className={buttonClass("danger")}>
+          <ButtonLink href="/settings/security/delete-account" variant="danger">
             Delete account
-          </a>
+          </ButtonLink>
         </div>
       </div>
     </Card>

@@ -1,7 +1,7 @@
 import type { PendingEmailChange } from "../session/email-change.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
@@ -52,11 +52,7 @@ export function EmailCard({
           "This account has none yet."
         )
       }
-      action={
-        <a href="/settings/profile/email" className={buttonClass("secondary")}>
-          {email ? "Change email" : "Add email"}
-        </a>
-      }
+      action={<ButtonLink href="/settings/profile/email">{email ? "Change email" : "Add email"}</ButtonLink>}
     >
       <CardNotice notice={notice} card="email" words={email ? words : firstWords} />
       {failure ? (
@@ -102,9 +98,9 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
           Take the change back
         </Button>
         {mailboxUrl ? (
-          <a href={mailboxUrl} className={buttonClass("quiet")}>
+          <ButtonLink href={mailboxUrl} variant="quiet">
             Open the local mailbox
-          </a>
+          </ButtonLink>
         ) : null}
       </AccountForm>
     </div>

@@ -3,7 +3,7 @@ import { maxPasskeys } from "../passkeys/limits.ts";
 import type { PasskeysOverview } from "../passkeys/overview.ts";
 import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
 import type { Passkey } from "../passkeys/passkeys.ts";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
@@ -23,13 +23,7 @@ export function PasskeysCard({ passkeys, signals, notice }: PasskeysOverview & {
       id="passkeys"
       title="Passkeys"
       lead="Sign in by fingerprint, face or security key instead of a password."
-      action={
-        full ? null : (
-          <a href="/settings/security/passkeys/new" className={buttonClass("secondary")}>
-            Add passkey
-          </a>
-        )
-      }
+      action={full ? null : <ButtonLink href="/settings/security/passkeys/new">Add passkey</ButtonLink>}
     >
       <CardNotice notice={notice} card="passkeys" words={words} />
       <div className="space-y-4">

@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
@@ -18,9 +18,7 @@ export function PasswordCard({ exists, notice }: { exists: boolean; notice: Sett
         exists ? "You can sign in with your email and a password." : "This account has none: you sign in another way."
       }
       action={
-        <a href="/settings/security/password" className={buttonClass("secondary")}>
-          {exists ? "Change password" : "Set a password"}
-        </a>
+        <ButtonLink href="/settings/security/password">{exists ? "Change password" : "Set a password"}</ButtonLink>
       }
     >
       <CardNotice notice={notice} card="password" words={words} />

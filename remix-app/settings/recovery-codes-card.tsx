@@ -1,4 +1,4 @@
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -12,11 +12,7 @@ export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt
       id="recovery-codes"
       title="Recovery codes"
       lead="If you lose your authenticator app, one of them lets you set up another."
-      action={
-        <a href="/mfa/recovery-codes" className={buttonClass("secondary")}>
-          Create new codes
-        </a>
-      }
+      action={<ButtonLink href="/mfa/recovery-codes">Create new codes</ButtonLink>}
     >
       {left <= fewCodes ? (
         <Notice tone="warn">

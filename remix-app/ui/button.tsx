@@ -26,3 +26,12 @@ export function Button({
 }: ComponentPropsWithoutRef<"button"> & { variant?: Variant }) {
   return <button type={type} className={`${buttonClass(variant)} ${className}`} {...props} />;
 }
+
+/** A link that looks like a button. */
+export function ButtonLink({
+  variant = "secondary",
+  className = "",
+  ...props
+}: ComponentPropsWithoutRef<"a"> & { variant?: Variant }) {
+  return <a className={`${buttonClass(variant)} ${className}`} {...props} />;
+}

@@ -1,4 +1,4 @@
-import { buttonClass } from "./button.tsx";
+import { ButtonLink } from "./button.tsx";
 import { EntryPage } from "./entry-page.tsx";
 
 const newLink = { href: "/signup/check-mail", label: "Get a new link" };
@@ -16,12 +16,10 @@ export function DeadLink({ type }: { type: string | null }) {
       lead="It was used already, it is too old, or it is incomplete. If you confirmed before, just sign in."
     >
       <div className="flex flex-wrap gap-3">
-        <a href="/login" className={buttonClass("primary")}>
+        <ButtonLink href="/login" variant="primary">
           Sign in
-        </a>
-        <a href={way.href} className={buttonClass("secondary")}>
-          {way.label}
-        </a>
+        </ButtonLink>
+        <ButtonLink href={way.href}>{way.label}</ButtonLink>
       </div>
     </EntryPage>
   );

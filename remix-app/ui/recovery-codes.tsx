@@ -1,4 +1,4 @@
-import { buttonClass } from "./button.tsx";
+import { ButtonLink, buttonClass } from "./button.tsx";
 import { Notice } from "./notice.tsx";
 
 const fileName = "gatehouse-recovery-codes.txt";
@@ -28,13 +28,9 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
         ))}
       </ul>
       <div className="flex flex-wrap gap-3 print:hidden">
-        <a
-          className={buttonClass("secondary")}
-          download={fileName}
-          href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}
-        >
+        <ButtonLink download={fileName} href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}>
           Download
-        </a>
+        </ButtonLink>
         <button type="button" hidden data-prints="" className={buttonClass("secondary")}>
           Print
         </button>

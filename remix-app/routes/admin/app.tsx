@@ -2,7 +2,7 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireApp } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { RelativeTime } from "../../ui/moment.tsx";
@@ -32,12 +32,10 @@ export default function ConsoleAppPage() {
         lead="Where it lives, and the most that it may do."
         action={
           <div className="flex flex-wrap gap-3">
-            <a href={`${base}/edit`} className={buttonClass("secondary")}>
-              Edit
-            </a>
-            <a href={`${base}/${app.enabled ? "disable" : "enable"}`} className={buttonClass("danger")}>
+            <ButtonLink href={`${base}/edit`}>Edit</ButtonLink>
+            <ButtonLink href={`${base}/${app.enabled ? "disable" : "enable"}`} variant="danger">
               {app.enabled ? "Disable" : "Enable"}
-            </a>
+            </ButtonLink>
           </div>
         }
       >
@@ -61,9 +59,9 @@ export default function ConsoleAppPage() {
         title="Secrets"
         lead="The app proves itself by one. A rotation may leave the one before alive for a while."
         action={
-          <a href={`${base}/rotate`} className={buttonClass("danger")}>
+          <ButtonLink href={`${base}/rotate`} variant="danger">
             Rotate secret
-          </a>
+          </ButtonLink>
         }
       >
         <ul className="divide-y divide-line">
@@ -89,11 +87,7 @@ export default function ConsoleAppPage() {
         <Card
           title="Linked workspaces"
           lead="It can act at the gateway in these, for members of theirs."
-          action={
-            <a href={`${base}/link`} className={buttonClass("secondary")}>
-              Link a workspace
-            </a>
-          }
+          action={<ButtonLink href={`${base}/link`}>Link a workspace</ButtonLink>}
         >
           {app.workspaces.length === 0 ? <p className="text-muted">None yet.</p> : null}
           <ul className="divide-y divide-line">
@@ -102,13 +96,13 @@ export default function ConsoleAppPage() {
                 <span className="min-w-0">
                   <bdi>{name}</bdi> <code className="break-all font-mono text-muted text-small">{id}</code>
                 </span>
-                <a
+                <ButtonLink
                   href={`${base}/unlink?${new URLSearchParams({ workspace: id })}`}
                   aria-label={`Unlink ${name}`}
-                  className={buttonClass("danger")}
+                  variant="danger"
                 >
                   Unlink
-                </a>
+                </ButtonLink>
               </li>
             ))}
           </ul>

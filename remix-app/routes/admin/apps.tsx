@@ -2,7 +2,7 @@ import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -22,9 +22,9 @@ export default function ConsoleAppsPage() {
         title="Registered"
         lead="An app signs people in here and acts within its scopes."
         action={
-          <a href="/admin/apps/new" className={buttonClass("primary")}>
+          <ButtonLink href="/admin/apps/new" variant="primary">
             Register an app
-          </a>
+          </ButtonLink>
         }
       >
         {apps.length === 0 ? <p className="text-muted">None yet. Register one before its first sign-in.</p> : null}

@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AuditLines } from "../../admin/audit-lines.tsx";
 import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field, Select } from "../../ui/field.tsx";
@@ -54,9 +54,7 @@ export default function ConsoleAuditPage() {
           <Field name="to" type="date" label="To (UTC)" defaultValue={filters.to} {...text} />
           <div className="flex flex-wrap items-end gap-3">
             <Button>Filter</Button>
-            <a href={`/admin/audit.csv?${address}`} className={buttonClass("secondary")}>
-              Download CSV
-            </a>
+            <ButtonLink href={`/admin/audit.csv?${address}`}>Download CSV</ButtonLink>
           </div>
         </Form>
       </Card>
@@ -68,18 +66,11 @@ export default function ConsoleAuditPage() {
         )}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
-        {first ? null : (
-          <a href={`/admin/audit?${address}`} className={buttonClass("secondary")}>
-            Newest
-          </a>
-        )}
+        {first ? null : <ButtonLink href={`/admin/audit?${address}`}>Newest</ButtonLink>}
         {nextCursor ? (
-          <a
-            href={`/admin/audit?${address}&${new URLSearchParams({ cursor: nextCursor })}`}
-            className={buttonClass("secondary")}
-          >
+          <ButtonLink href={`/admin/audit?${address}&${new URLSearchParams({ cursor: nextCursor })}`}>
             Earlier
-          </a>
+          </ButtonLink>
         ) : null}
       </nav>
     </ConsolePage>

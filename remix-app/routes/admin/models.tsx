@@ -6,7 +6,7 @@ import { listModels, requireModel } from "../../admin/models.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../admin/search-term.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -35,9 +35,7 @@ export default function ConsoleModelsPage() {
       <ConsolePage title={one.displayName} lead={one.id}>
         {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
         <ModelCard model={one} />
-        <a href="/admin/models" className={buttonClass("secondary")}>
-          All models
-        </a>
+        <ButtonLink href="/admin/models">All models</ButtonLink>
       </ConsolePage>
     );
   }

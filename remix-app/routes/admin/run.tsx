@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { requireRun } from "../../admin/runs.ts";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Moment } from "../../ui/moment.tsx";
 
@@ -30,9 +30,7 @@ export default function ConsoleRunPage() {
       <AttemptsCard detail={detail} />
       <RunFactsCard detail={detail} more={more} />
       <StepsCard detail={detail} />
-      <a href="/admin/providers" className={buttonClass("secondary")}>
-        Providers
-      </a>
+      <ButtonLink href="/admin/providers">Providers</ButtonLink>
     </ConsolePage>
   );
 }

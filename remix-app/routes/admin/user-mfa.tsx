@@ -7,7 +7,7 @@ import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from ".
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -70,9 +70,7 @@ export default function ConsolePolicyPage() {
         ) : (
           <div className="space-y-4">
             <Notice>{lock ?? "The account is not in a state for this. Look at it again."}</Notice>
-            <a href={base} className={buttonClass("secondary")}>
-              Back to the account
-            </a>
+            <ButtonLink href={base}>Back to the account</ButtonLink>
           </div>
         )}
       </Card>

@@ -13,7 +13,7 @@ import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts"
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EnrollmentForm } from "../../ui/enrollment-form.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -75,9 +75,9 @@ export default function EnrollPage() {
   const leave = due ? (
     <SignOutForm />
   ) : (
-    <a href={destination} className={`${buttonClass("quiet")} w-full`}>
+    <ButtonLink href={destination} variant="quiet" className="w-full">
       Not now
-    </a>
+    </ButtonLink>
   );
 
   if (answer?.codes) {
@@ -88,9 +88,9 @@ export default function EnrollPage() {
         themeSwitch={false}
       >
         <RecoveryCodes codes={answer.codes} email={email} />
-        <a href={destination} className={`${buttonClass("primary")} w-full print:hidden`}>
+        <ButtonLink href={destination} variant="primary" className="w-full print:hidden">
           I have saved them
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }

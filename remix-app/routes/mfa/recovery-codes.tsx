@@ -11,7 +11,7 @@ import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts"
 import { securityPath } from "../../mfa/security-path.ts";
 import { requireFreshUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
@@ -47,9 +47,9 @@ export default function RecoveryCodesPage() {
         themeSwitch={false}
       >
         <RecoveryCodes codes={codes} email={email} />
-        <a href={securityPath} className={`${buttonClass("primary")} w-full print:hidden`}>
+        <ButtonLink href={securityPath} variant="primary" className="w-full print:hidden">
           I have saved them
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }
@@ -65,9 +65,9 @@ export default function RecoveryCodesPage() {
       <AccountForm data-once>
         <Button className="w-full">Create 10 codes</Button>
       </AccountForm>
-      <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
+      <ButtonLink href={securityPath} variant="quiet" className="w-full">
         Cancel
-      </a>
+      </ButtonLink>
     </EntryPage>
   );
 }

@@ -8,7 +8,7 @@ import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";
 import { securityPath } from "../../mfa/security-path.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -52,12 +52,13 @@ export default function RemoveAuthenticatorPage() {
       {kept ? (
         <>
           <Notice tone="warn">This account must have an authenticator. Add another one first.</Notice>
-          <a
+          <ButtonLink
             href={`/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`}
-            className={`${buttonClass("primary")} w-full`}
+            variant="primary"
+            className="w-full"
           >
             Add another one
-          </a>
+          </ButtonLink>
         </>
       ) : (
         <AccountForm data-once>
@@ -67,9 +68,9 @@ export default function RemoveAuthenticatorPage() {
           </Button>
         </AccountForm>
       )}
-      <a href={securityPath} className={`${buttonClass("quiet")} w-full`}>
+      <ButtonLink href={securityPath} variant="quiet" className="w-full">
         Cancel
-      </a>
+      </ButtonLink>
     </EntryPage>
   );
 }

@@ -25,7 +25,7 @@ import { secondStepPath } from "../../session/second-step.ts";
 import { SignInAgain } from "../../session/sign-in-again.tsx";
 import { isFresh } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -119,13 +119,13 @@ export default function StepUpPage() {
         </AccountForm>
       )}
       {ways ? (
-        <a href={detour("/qr", destination)} className={`${buttonClass("quiet")} w-full`}>
+        <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
           Use a phone that has just signed in
-        </a>
+        </ButtonLink>
       ) : null}
-      <a href={back} className={`${buttonClass("quiet")} w-full`}>
+      <ButtonLink href={back} variant="quiet" className="w-full">
         Cancel
-      </a>
+      </ButtonLink>
       <SignOutForm />
     </EntryPage>
   );

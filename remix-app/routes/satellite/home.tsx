@@ -4,7 +4,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { getAppUser } from "../../satellites/own/app-user.ts";
 import { satelliteOf } from "../../satellites/own/satellite-context.ts";
 import { listOwnWorkspaces } from "../../satellites/own/workspaces.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
 export const handle: RouteHandle = { side: "satellite" };
@@ -24,9 +24,9 @@ export default function SatelliteHomePage() {
   if (!user) {
     return (
       <EntryPage title={appName} lead="Sign in with your Gatehouse account to go on." themeSwitch={false}>
-        <a href="/sign-in" className={`${buttonClass("primary")} w-full`}>
+        <ButtonLink href="/sign-in" variant="primary" className="w-full">
           Sign in
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }

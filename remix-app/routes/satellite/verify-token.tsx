@@ -6,7 +6,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { finishSignIn, previewSignIn } from "../../satellites/own/app-user.ts";
 import { stateMatches } from "../../satellites/own/session-cookies.ts";
 import { Address } from "../../ui/address.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
 import verifyTokenScript from "../../ui/verify-token.js?raw";
@@ -65,9 +65,9 @@ export default function VerifyTokenPage() {
             <Address>{name ? `Continue as ${name}` : "Continue"}</Address>
           </Button>
           {startedHere ? null : (
-            <a href="/" className={`${buttonClass("secondary")} w-full`}>
+            <ButtonLink href="/" className="w-full">
               Cancel
-            </a>
+            </ButtonLink>
           )}
         </form>
       </EntryPage>
@@ -83,9 +83,9 @@ function LinkIsOver() {
       lead="It was used already, is too old, or was started in another browser."
       themeSwitch={false}
     >
-      <a href="/sign-in" className={`${buttonClass("primary")} w-full`}>
+      <ButtonLink href="/sign-in" variant="primary" className="w-full">
         Sign in again
-      </a>
+      </ButtonLink>
     </EntryPage>
   );
 }

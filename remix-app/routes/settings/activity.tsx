@@ -4,7 +4,7 @@ import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/page-query.ts";
 import { requireUser } from "../../session/user.ts";
 import { ActivityList } from "../../settings/activity-list.tsx";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
@@ -28,22 +28,13 @@ export default function ActivityPage() {
         {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">There is nothing more.</p>}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3">
-        {first ? null : (
-          <a href="/settings/security/activity" className={buttonClass("secondary")}>
-            Newest
-          </a>
-        )}
+        {first ? null : <ButtonLink href="/settings/security/activity">Newest</ButtonLink>}
         {nextCursor ? (
-          <a
-            href={`/settings/security/activity?${new URLSearchParams({ cursor: nextCursor })}`}
-            className={buttonClass("secondary")}
-          >
+          <ButtonLink href={`/settings/security/activity?${new URLSearchParams({ cursor: nextCursor })}`}>
             Earlier
-          </a>
+          </ButtonLink>
         ) : null}
-        <a href="/settings/security#activity" className={buttonClass("secondary")}>
-          Back to security
-        </a>
+        <ButtonLink href="/settings/security#activity">Back to security</ButtonLink>
       </nav>
     </SettingsPage>
   );

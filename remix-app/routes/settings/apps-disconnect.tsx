@@ -8,7 +8,7 @@ import { effectOfDisconnecting } from "../../settings/app-rights.ts";
 import { connectedAppsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
@@ -43,9 +43,7 @@ export default function DisconnectAppPage() {
       <Card title="What happens" lead={effectOfDisconnecting(app)}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>
-          <a href={connectedAppsPath} className={buttonClass("secondary")}>
-            Cancel
-          </a>
+          <ButtonLink href={connectedAppsPath}>Cancel</ButtonLink>
         </AccountForm>
       </Card>
     </SettingsPage>

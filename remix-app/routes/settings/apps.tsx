@@ -4,7 +4,7 @@ import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
@@ -42,9 +42,7 @@ export default function ConnectedAppsPage() {
           lead="No app holds anything of your account. When you continue to one with it, the app is listed here."
         />
       )}
-      <a href="/settings/security#apps" className={buttonClass("secondary")}>
-        Back to security
-      </a>
+      <ButtonLink href="/settings/security#apps">Back to security</ButtonLink>
     </SettingsPage>
   );
 }

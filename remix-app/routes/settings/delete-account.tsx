@@ -8,7 +8,7 @@ import { sendMail } from "../../mail/send-mail.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
@@ -93,9 +93,7 @@ export default function DeleteAccountPage() {
             />
             <div className="flex flex-wrap gap-3">
               <Button variant="danger">Delete account</Button>
-              <a href="/settings/security#danger-zone" className={buttonClass("secondary")}>
-                Cancel
-              </a>
+              <ButtonLink href="/settings/security#danger-zone">Cancel</ButtonLink>
             </div>
           </AccountForm>
         </Card>

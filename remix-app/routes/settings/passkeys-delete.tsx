@@ -6,7 +6,7 @@ import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
@@ -42,9 +42,7 @@ export default function DeletePasskeyPage() {
       </p>
       <AccountForm data-once className="flex flex-wrap gap-3">
         <Button variant="danger">Delete passkey</Button>
-        <a href="/settings/security#passkeys" className={buttonClass("secondary")}>
-          Cancel
-        </a>
+        <ButtonLink href="/settings/security#passkeys">Cancel</ButtonLink>
       </AccountForm>
     </EntryPage>
   );

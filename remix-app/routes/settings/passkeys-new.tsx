@@ -4,7 +4,7 @@ import { maxPasskeys } from "../../passkeys/limits.ts";
 import { PasskeyRegistration } from "../../passkeys/passkey-registration.tsx";
 import { listPasskeys } from "../../passkeys/passkeys.ts";
 import { requireFreshUser } from "../../session/user.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -33,9 +33,7 @@ export default function AddPasskeyPage() {
           <Notice tone="warn">
             This account has {maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.
           </Notice>
-          <a href={back} className={buttonClass("secondary")}>
-            Back to your passkeys
-          </a>
+          <ButtonLink href={back}>Back to your passkeys</ButtonLink>
         </>
       ) : (
         <PasskeyRegistration back={back} />

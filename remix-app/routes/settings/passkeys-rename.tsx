@@ -10,7 +10,7 @@ import { takeForm } from "../../session/kept-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
@@ -48,9 +48,7 @@ export default function RenamePasskeyPage() {
         <Field field={name} label="Name" required autoComplete="off" />
         <div className="flex flex-wrap gap-3">
           <Button>Rename passkey</Button>
-          <a href="/settings/security#passkeys" className={buttonClass("secondary")}>
-            Cancel
-          </a>
+          <ButtonLink href="/settings/security#passkeys">Cancel</ButtonLink>
         </div>
       </AccountForm>
     </EntryPage>

@@ -7,7 +7,7 @@ import { changePassword, changePasswordSchema, hasPassword } from "../../session
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field, NewPasswordField, PasswordField } from "../../ui/field.tsx";
@@ -93,9 +93,7 @@ export default function ChangePasswordPage() {
             ) : null}
             <div className="flex flex-wrap gap-3">
               <Button>{title}</Button>
-              <a href="/settings/security#password" className={buttonClass("secondary")}>
-                Cancel
-              </a>
+              <ButtonLink href="/settings/security#password">Cancel</ButtonLink>
             </div>
           </AccountForm>
         </div>

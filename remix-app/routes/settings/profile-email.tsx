@@ -8,7 +8,7 @@ import { takeForm } from "../../session/kept-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
@@ -69,9 +69,7 @@ export default function ChangeEmailPage() {
             />
             <div className="flex flex-wrap gap-3">
               <Button>{current ? "Change email" : "Add email"}</Button>
-              <a href="/settings/profile#email" className={buttonClass("secondary")}>
-                Cancel
-              </a>
+              <ButtonLink href="/settings/profile#email">Cancel</ButtonLink>
             </div>
           </AccountForm>
         </div>

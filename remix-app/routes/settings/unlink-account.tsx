@@ -9,7 +9,7 @@ import { linkNotice } from "../../settings/linked-accounts.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
@@ -42,9 +42,7 @@ export default function UnlinkAccountPage() {
       <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}
-          <a href={linkedAccountsPath} className={buttonClass("secondary")}>
-            {unlinkable ? "Cancel" : "Back"}
-          </a>
+          <ButtonLink href={linkedAccountsPath}>{unlinkable ? "Cancel" : "Back"}</ButtonLink>
         </AccountForm>
       </Card>
     </SettingsPage>

@@ -20,7 +20,7 @@ import { lastRoute } from "../../session/last-route.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
 import { switchAccount } from "../../session/switch-account.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -106,9 +106,9 @@ export default function AccountsPage() {
       ) : null}
       <AccountChoices accounts={accounts} returnUrl={returnUrl} verb="Continue as" />
       {full ? null : (
-        <a href={detour("/add-account", returnUrl || "/")} className={`${buttonClass("secondary")} w-full`}>
+        <ButtonLink href={detour("/add-account", returnUrl || "/")} className="w-full">
           Add another account
-        </a>
+        </ButtonLink>
       )}
       <details className="group border-line border-t pt-4">
         <summary className="flex min-h-10 cursor-pointer items-center gap-1.5 rounded-button font-medium text-accent">

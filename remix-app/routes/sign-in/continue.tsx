@@ -14,7 +14,7 @@ import { findVerifyRoute } from "../../satellites/verify-route.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
@@ -79,9 +79,7 @@ export default function ContinuePage() {
             : "The page that sent you here belongs to no app that we know, so nothing was handed to it."
         }
       >
-        <a href="/" className={buttonClass("secondary")}>
-          Go to the start page
-        </a>
+        <ButtonLink href="/">Go to the start page</ButtonLink>
       </EntryPage>
     );
   }
@@ -95,9 +93,9 @@ export default function ContinuePage() {
         </Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
-      <a href={detour("/add-account", here)} className={`${buttonClass("quiet")} w-full`}>
+      <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
         Use another account
-      </a>
+      </ButtonLink>
     </EntryPage>
   );
 }

@@ -10,7 +10,7 @@ import { mailSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-timing.ts";
 import { holdMailBack } from "../../session/held-mail.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
@@ -74,9 +74,9 @@ export default function ForgotPasswordPage() {
           after that.
         </p>
         {mailboxUrl ? (
-          <a href={mailboxUrl} className={`${buttonClass("primary")} w-full`}>
+          <ButtonLink href={mailboxUrl} variant="primary" className="w-full">
             Open the local mailbox
-          </a>
+          </ButtonLink>
         ) : null}
         <p>
           <a className="link" href="/login">

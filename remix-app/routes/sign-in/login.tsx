@@ -23,7 +23,7 @@ import { rememberPassword } from "../../session/own-password.ts";
 import { isEasyToGuess } from "../../session/password-fault.ts";
 import { redirectSignedIn } from "../../session/signed-in-redirect.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
@@ -162,9 +162,9 @@ export default function SignInPage() {
         </a>
       </p>
       {added ? (
-        <a className={`${buttonClass("quiet")} w-full`} href="/accounts">
+        <ButtonLink variant="quiet" className="w-full" href="/accounts">
           Back to your accounts
-        </a>
+        </ButtonLink>
       ) : null}
     </EntryPage>
   );

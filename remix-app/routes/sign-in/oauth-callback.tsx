@@ -15,7 +15,7 @@ import { getUser } from "../../session/user.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { Address } from "../../ui/address.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
 /** HEAD would end a visit as GET does, and no HEAD may change anything. */
@@ -81,18 +81,18 @@ export default function OAuthCallbackPage() {
         lead="It began in another browser, took too long, or is over. Nothing was changed. Start again where you want to be signed in."
         themeSwitch={false}
       >
-        <a href={view.signedIn ? "/" : "/login"} className={buttonClass("primary")}>
+        <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
           {view.signedIn ? "Go to the start page" : "Go to sign in"}
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }
   if (view.kind === "failed") {
     return (
       <EntryPage title="That did not work" lead={view.text} themeSwitch={false}>
-        <a href={view.goOn} className={buttonClass("primary")}>
+        <ButtonLink href={view.goOn} variant="primary">
           Go on as you were
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }

@@ -1,5 +1,5 @@
 import type { MetaFunction } from "@remix-run/react";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import dropFragmentScript from "../../ui/drop-fragment.js?raw";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
@@ -22,9 +22,9 @@ export default function QrOpenPage() {
         <p className="text-muted">
           Did somebody send you this link? Then do not approve it: they want a session of your account.
         </p>
-        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+        <ButtonLink href="/" className="w-full">
           Go to the start page
-        </a>
+        </ButtonLink>
       </EntryPage>
       <InlineScript source={dropFragmentScript} />
     </>

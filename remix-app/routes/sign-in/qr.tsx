@@ -14,7 +14,7 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser } from "../../session/parties.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -97,9 +97,9 @@ export default function QrPage() {
           {open ? "Show a new code" : "Show QR code"}
         </Button>
       </AccountForm>
-      <a href={destination} className={`${buttonClass("quiet")} w-full`}>
+      <ButtonLink href={destination} variant="quiet" className="w-full">
         Cancel
-      </a>
+      </ButtonLink>
     </EntryPage>
   );
 }

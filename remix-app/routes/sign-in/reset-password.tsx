@@ -8,7 +8,7 @@ import { changePassword, hasPassword } from "../../session/change-password.ts";
 import { resetPasswordSchema } from "../../session/credentials.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { NewPasswordField } from "../../ui/field.tsx";
@@ -53,9 +53,9 @@ export default function ResetPasswordPage() {
   if (answer?.changed) {
     return (
       <EntryPage title="Your password is changed" lead="Every other device has been signed out of this account.">
-        <a href={returnUrl} className={`${buttonClass("primary")} w-full`}>
+        <ButtonLink href={returnUrl} variant="primary" className="w-full">
           Continue
-        </a>
+        </ButtonLink>
       </EntryPage>
     );
   }

@@ -11,7 +11,7 @@ import {
   readBudgets,
 } from "../../studio/budgets/budgets.ts";
 import { searchWith } from "../../studio/range.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { exactUsd } from "../../ui/format-amount.ts";
 import { Notice } from "../../ui/notice.tsx";
@@ -77,11 +77,7 @@ export default function BudgetsPage() {
       workspace={workspace}
       title="Budgets"
       lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
-      actions={
-        <a href={`/workspaces/${workspace.id}/ai/budgets.csv`} className={buttonClass("secondary")}>
-          Download CSV
-        </a>
-      }
+      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (
         <Notice tone="warn">

@@ -11,7 +11,7 @@ import { Figures } from "../../studio/figures.tsx";
 import { readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import type { MemberReader } from "../../studio/studio-reader.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Usd } from "../../ui/money.tsx";
@@ -72,11 +72,7 @@ export default function CostsPage() {
       workspace={workspace}
       title="Costs"
       lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
-      actions={
-        <a href={`/workspaces/${workspace.id}/ai/costs.csv${search}`} className={buttonClass("secondary")}>
-          Download CSV
-        </a>
-      }
+      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/costs.csv${search}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} />
       <ImportFilterNotice filter={filter} of="costs" />

@@ -6,7 +6,7 @@ import { RangeForm } from "../../studio/range-form.tsx";
 import { CreditTotals } from "../../studio/usage/credit-totals.tsx";
 import { Ledger } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -53,12 +53,9 @@ export default function CreditsPage() {
           : "All calls of this workspace are paid from its balance, those of registered apps aside."
       }
       actions={
-        <a
-          href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}
-          className={buttonClass("secondary")}
-        >
+        <ButtonLink href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}>
           Download CSV
-        </a>
+        </ButtonLink>
       }
     >
       <RangeForm range={range} />

@@ -8,7 +8,7 @@ import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -75,9 +75,7 @@ export default function InvoicesPage() {
       lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."
       actions={
         <>
-          <a href={`${base}.csv${search}`} className={buttonClass("secondary")}>
-            Download CSV
-          </a>
+          <ButtonLink href={`${base}.csv${search}`}>Download CSV</ButtonLink>
           <Link to={`${base}/new`} className={buttonClass()}>
             Enter invoice
           </Link>

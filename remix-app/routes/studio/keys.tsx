@@ -10,7 +10,7 @@ import { KeyRevocation } from "../../studio/keys/key-revocation.tsx";
 import { listKeys, revokeKey, rotateKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -79,9 +79,7 @@ export default function KeysPage() {
       actions={
         <>
           {keys.length > 0 ? (
-            <a href={`/workspaces/${workspace.id}/ai/keys.csv`} className={buttonClass("secondary")}>
-              Download CSV
-            </a>
+            <ButtonLink href={`/workspaces/${workspace.id}/ai/keys.csv`}>Download CSV</ButtonLink>
           ) : null}
           {approval ? (
             <Link to="new" className={buttonClass("primary")}>

@@ -14,7 +14,7 @@ import {
 } from "../../studio/usage/overview-metric.ts";
 import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -56,11 +56,7 @@ export default function StudioOverview() {
     <StudioPage
       workspace={workspace}
       title="Overview"
-      actions={
-        <a href={`${base}/usage.csv${search}`} className={buttonClass("secondary")}>
-          Download CSV
-        </a>
-      }
+      actions={<ButtonLink href={`${base}/usage.csv${search}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} />
       <OverviewFigures overview={overview} />

@@ -9,7 +9,7 @@ import { Figures } from "../../studio/figures.tsx";
 import { rangeDays, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import type { StudioReader } from "../../studio/studio-reader.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -54,11 +54,7 @@ export default function ReconciliationPage() {
       workspace={workspace}
       title="Reconciliation"
       lead="What the gateway metered, what apps imported and what providers invoiced, side by side."
-      actions={
-        <a href={`${base}/reconciliation.csv${search}`} className={buttonClass("secondary")}>
-          Download CSV
-        </a>
-      }
+      actions={<ButtonLink href={`${base}/reconciliation.csv${search}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} />
       <Figures

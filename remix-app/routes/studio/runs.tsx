@@ -6,7 +6,7 @@ import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
 import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -45,11 +45,7 @@ export default function RunsPage() {
       workspace={workspace}
       title="Runs"
       lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
-      actions={
-        <a href={`${path}.csv${searchWith(search, {})}`} className={buttonClass("secondary")}>
-          Download CSV
-        </a>
-      }
+      actions={<ButtonLink href={`${path}.csv${searchWith(search, {})}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} optional />
       <RunFilterForm asked={asked} search={search} />

@@ -5,7 +5,7 @@ import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { workspaceProblem } from "../../workspaces/failures.ts";
@@ -49,9 +49,7 @@ export default function InvitationPage() {
   if (!offer || state !== "open") {
     return (
       <EntryPage title="This invitation no longer works" lead={state === "open" ? undefined : endings[state]}>
-        <a href="/workspaces" className={buttonClass("secondary")}>
-          Go to your workspaces
-        </a>
+        <ButtonLink href="/workspaces">Go to your workspaces</ButtonLink>
       </EntryPage>
     );
   }
@@ -76,12 +74,9 @@ export default function InvitationPage() {
             The invitation is for <strong className="font-semibold">{invited}</strong>, and you are signed in as{" "}
             <strong className="font-semibold">{email}</strong>. Sign in with that email to accept it.
           </p>
-          <a
-            href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
-            className={buttonClass("secondary")}
-          >
+          <ButtonLink href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}>
             Use another account
-          </a>
+          </ButtonLink>
         </>
       )}
     </EntryPage>

@@ -1,6 +1,6 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
 import { type Entry, openToolCalls } from "./chat-message.ts";
 import { ChatSettings } from "./chat-settings.tsx";
@@ -96,16 +96,16 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
           <div className="flex flex-wrap items-center gap-3">
             <SendBar label="Send" busy={busy} stop={chat.stop} />
             {chat.entries.length > 0 && !busy ? (
-              <a
+              <ButtonLink
                 href="?kind=chat"
-                className={buttonClass("quiet")}
+                variant="quiet"
                 onClick={(event) => {
                   event.preventDefault();
                   chat.clear();
                 }}
               >
                 New conversation
-              </a>
+              </ButtonLink>
             ) : null}
           </div>
         </div>

@@ -1,6 +1,6 @@
 import { type FormEvent, useEffect } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Select, TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
@@ -102,9 +102,9 @@ function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }
       ) : (
         <p className="text-muted">Raw samples play in no browser. Download them.</p>
       )}
-      <a href={download} download={`speech.${format}`} className={buttonClass("secondary")}>
+      <ButtonLink href={download} download={`speech.${format}`}>
         Download {format.toUpperCase()}
-      </a>
+      </ButtonLink>
       <AnswerFacts facts={facts} workspaceId={workspaceId} />
     </section>
   );

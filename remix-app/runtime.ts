@@ -9,8 +9,8 @@ import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
 import { upkeep } from "./schedule/upkeep.ts";
 import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
+import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
-import { openSessionServices } from "./session/session-services.ts";
 
 /** The credentials that a request sends. */
 export interface RequestCredentials {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { insertAccount, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { answerStepMs } from "../session/even-timing.ts";
+import { answerStepMs } from "../session/even-answers.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 
 const { base } = readStack();

@@ -7,7 +7,7 @@ import { createPerson, deletePerson } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { expectTruth, leaveOnceAsked } from "../../supabase/tests/ai-gateway-truth.ts";
-import type { StoredSession } from "../session/session-cookie.ts";
+import type { StoredSession } from "../session/cookies.ts";
 import { newAddress } from "../testing/visitor.ts";
 
 const { ai, base, supabase } = readStack();

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
-import { startEvenTiming } from "../session/even-timing.ts";
+import { startEvenTiming } from "../session/even-answers.ts";
 import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";

@@ -1,9 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { OAuthProvider } from "../config/oauth-providers.ts";
-import { identityHeaders } from "../session/clients.ts";
-import { authCallTimeoutMs } from "../session/limits.ts";
-import type { StoredSession } from "../session/session-cookie.ts";
+import type { StoredSession } from "../session/cookies.ts";
+import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 
 /** `refused`: the backend will not; `unavailable`: it did not say. */
 export type BackendFailure = { status: "refused"; code: string } | { status: "unavailable" };

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { keepSession } from "../../scripts/test/keep-session.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { storedSession } from "../session/session-cookie.ts";
+import { storedSession } from "../session/cookies.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { oauthJourney } from "../testing/oauth-journey.ts";
 

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { configuredProviders } from "../config/oauth-providers.ts";
-import { lastUsedFirst, readLastUsedMethod } from "../session/last-used-method.ts";
+import { lastUsedFirst, readLastUsedMethod } from "../session/complete-sign-in.ts";
 
 /** The providers that a sign-in page offers, for its buttons. */
 export interface OfferedProviders {

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import { type BegunChallenge, beginChallenge } from "../session/begin-challenge.ts";
+import { type BegunChallenge, beginChallenge } from "../session/challenge.ts";
 import type { User } from "../session/user.ts";
 
 /**

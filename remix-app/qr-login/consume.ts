@@ -3,9 +3,9 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import type { StoredSession } from "../session/cookies.ts";
 import { discardSession } from "../session/discard-session.ts";
 import { mintSession } from "../session/mint-session.ts";
-import type { StoredSession } from "../session/session-cookie.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);

@@ -1,9 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { identityHeaders } from "../session/clients.ts";
-import { authCallTimeoutMs } from "../session/limits.ts";
-import { storedSession } from "../session/session-cookie.ts";
+import { storedSession } from "../session/cookies.ts";
+import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 import { liftBlocks, recordRecovery } from "./lift-blocks.ts";
 

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
-import { startEvenTiming } from "../session/even-timing.ts";
+import { startEvenTiming } from "../session/even-answers.ts";
 import { mintSession } from "../session/mint-session.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { codeHash, tokenHash } from "./credential.ts";

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { policyTimeoutMs } from "../session/limits.ts";
+import { policyTimeoutMs } from "../session/session-state.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { retryAfterOutageSeconds } from "./limits.ts";
 

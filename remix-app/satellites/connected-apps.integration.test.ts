@@ -22,7 +22,7 @@ import {
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { freshSignInMs } from "../session/limits.ts";
+import { freshSignInMs } from "../session/user.ts";
 import { openBrowser } from "../testing/browser.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
 

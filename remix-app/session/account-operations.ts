@@ -1,7 +1,43 @@
+import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import { accountList, currentRouteRequest, signedOut, switched, switchRequest } from "./account-calls.ts";
-import { sessionAnswer } from "./session-answer.ts";
+import { account } from "./vault.ts";
+
+/** What calls about a browser's accounts take and answer. */
+export const accountList = z.object({
+  activeAccountId: z.uuid().nullable(),
+  /** The one that was active last first. */
+  accounts: z.array(account).readonly(),
+});
+export type AccountList = z.output<typeof accountList>;
+
+export const switchRequest = z.strictObject({
+  accountId: z.uuid(),
+  targetRoute: z.string().optional(),
+  currentRoute: z.string().optional(),
+});
+export const switched = z.object({ accountId: z.uuid(), redirectTo: z.string() });
+export type Switched = z.output<typeof switched>;
+
+export const currentRouteRequest = z.strictObject({ route: z.string() });
+
+export const signedOut = z.object({ activeAccountId: z.uuid().nullable(), redirectTo: z.string() });
+export type SignedOutAnswer = z.output<typeof signedOut>;
+
+/** Who is signed in. */
+export const sessionAnswer = z.object({
+  user: z.object({
+    id: z.uuid(),
+    email: z.string(),
+    displayName: z.string().nullable(),
+    avatarUrl: z.string().nullable(),
+  }),
+  sessionId: z.uuid(),
+  aal: z.enum(["aal1", "aal2", "aal3"]),
+  mfa: z.object({ required: z.boolean(), satisfied: z.boolean() }),
+  activeAccountId: z.uuid(),
+});
+export type SessionAnswer = z.output<typeof sessionAnswer>;
 
 const tag = "Session and accounts";
 const accountId = "7c9e6679-7425-40de-944b-e07fc1f90ae7";

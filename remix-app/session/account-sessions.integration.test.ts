@@ -6,7 +6,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";
-import { freshSignInMs } from "./limits.ts";
+import { freshSignInMs } from "./user.ts";
 
 const { base } = readStack();
 const path = "/api/v1/users/me/sessions";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { clearApprovalCookie, heldApproval, writeApprovalCookie } from "./approval-cookie.ts";
+import { clearApprovalCookie, heldApproval, writeApprovalCookie } from "./cookies.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
 const validUntil = new Date(now + 12 * 3_600_000).toISOString();

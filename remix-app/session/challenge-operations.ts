@@ -1,24 +1,71 @@
+import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import {
-  approvalBegun,
-  approvalDecided,
-  approvalDecision,
-  approvalList,
-  approvalProgress,
-  challengeQuery,
-  handoffApproval,
-  handoffApproved,
-  handoffBegun,
-  handoffProgress,
-  handoffRejected,
-  handoffRejection,
-} from "./challenge-calls.ts";
+import { approvingDevice } from "./challenge.ts";
+
+/** What calls about challenges take and answer (docs/mobile.md). */
+
+/** By what a challenge is asked for. */
+const challengeQuery = z.object({ secret: z.string() });
+
+const begun = { id: z.uuid(), secret: z.string(), expiresAt: z.iso.datetime() };
+/** `payload` is the text of the QR code: a link with the secret in its fragment. */
+export const handoffBegun = z.object({ ...begun, payload: z.url() });
+export type HandoffBegun = z.output<typeof handoffBegun>;
+/** `pairCode` is for the page that asked alone. */
+export const approvalBegun = z.object({ ...begun, pairCode: z.string().regex(/^\d{6}$/) });
+export type ApprovalBegun = z.output<typeof approvalBegun>;
+
+const secret = z.string().min(1).max(128);
+export const handoffApproval = z.strictObject({ secret, device: approvingDevice });
+export const handoffRejection = z.strictObject({ secret });
+const handoffApproved = z.object({ status: z.literal("approved") });
+const handoffRejected = z.object({ status: z.literal("rejected") });
+
+/** `session` is in the one answer that consumes the challenge, which also sets the cookies. */
+export const handoffProgress = z.object({
+  status: z.enum(["created", "approved", "consumed", "rejected", "expired"]),
+  session: z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() }).optional(),
+});
+export type HandoffProgress = z.output<typeof handoffProgress>;
+
+const pairCode = z.string().regex(/^\d{6}$/);
+/** Who rejects needs no code: the page that shows it may be an attacker's. */
+export const approvalDecision = z.discriminatedUnion("decision", [
+  z.strictObject({ decision: z.literal("approve"), pairCode, device: approvingDevice }),
+  z.strictObject({
+    decision: z.literal("reject"),
+    pairCode: pairCode.or(z.literal("")).default(""),
+    device: approvingDevice,
+  }),
+]);
+const approvalDecided = z.object({ status: z.enum(["approved", "rejected"]) });
+
+/** `validUntil` says until when a bound approval counts. */
+const approvalProgress = z.object({
+  status: z.enum(["created", "approved", "bound", "rejected", "locked", "expired"]),
+  validUntil: z.iso.datetime().optional(),
+});
+
+/** What waits for the phone: who asks, from where, since when. There are 20 at most, so there is no next page. */
+export const approvalList = z.object({
+  approvals: z.array(
+    z.object({
+      id: z.uuid(),
+      device: z.string(),
+      address: z.string(),
+      createdAt: z.iso.datetime(),
+      expiresAt: z.iso.datetime(),
+    }),
+  ),
+  nextCursor: z.null(),
+});
+export type ApprovalList = z.output<typeof approvalList>;
 
 const qr = "QR handoff";
 const mobile = "Mobile MFA approval";
 const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
-const secret = "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE";
+const exampleSecret = "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE";
 
 /** Calls by which a browser and a phone of the same account work together. */
 export const challengeOperations: readonly Operation<ProblemCode>[] = [
@@ -60,7 +107,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     summary: "Approve a challenge from a phone",
     description: "For the same account's app, with its app lock on and after a local authentication.",
     credentials: ["bearer"],
-    body: { schema: handoffApproval, example: { secret, device } },
+    body: { schema: handoffApproval, example: { secret: exampleSecret, device } },
     answers: [{ status: 200, description: "Approved.", schema: handoffApproved }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
   },
@@ -71,7 +118,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     tag: qr,
     summary: "Reject a challenge from a phone",
     credentials: ["bearer"],
-    body: { schema: handoffRejection, example: { secret } },
+    body: { schema: handoffRejection, example: { secret: exampleSecret } },
     answers: [{ status: 200, description: "Rejected.", schema: handoffRejected }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
   },

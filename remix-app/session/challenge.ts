@@ -1,11 +1,14 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
+import { deviceName } from "../activity/device-name.ts";
 import type { CookieDefinition } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
+import { isReadable } from "../http/readable.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
+import type { User } from "./user.ts";
 
 /** Two minutes to hand a session over, five to approve a second factor. */
 export type ChallengeKind = "qr" | "mfa_mobile";
@@ -131,4 +134,85 @@ export function keptChallenge(
   const [id, secret, shown = "", ...more] = readCookie(context, cookie).split(".");
   if (!id || !secret || more.length > 0) return null;
   return [id, secret, shown || "-"].every((text) => part.test(text)) ? { id, secret, shown } : null;
+}
+
+/** A challenge that was begun, as its browser gets to know it, once. */
+export interface BegunChallenge {
+  id: string;
+  secret: string;
+  /** RFC 3339. */
+  expiresAt: string;
+}
+
+const secretBytes = 32;
+const begunAnswer = z.discriminatedUnion("outcome", [
+  z.object({ outcome: z.literal("begun"), expiresAt: z.coerce.date() }),
+  z.object({ outcome: z.literal("limited"), retryAfterSeconds: z.number().int().positive() }),
+]);
+
+/**
+ * Begins a challenge for the session of this request. What it waited for before, of the same kind, expires.
+ * @param options.pairCodeHash makes the hash of the code that a phone has to enter, for the challenge's id
+ * @throws Response 429 RATE_LIMITED after 20 of a kind in 15 minutes, 503 UNAVAILABLE where it cannot be kept
+ */
+export async function beginChallenge(
+  context: AppLoadContext,
+  { kind, user, pairCodeHash }: { kind: ChallengeKind; user: User; pairCodeHash?: (id: string) => string },
+): Promise<BegunChallenge> {
+  const { env, requestId, clientAddress, userAgent } = context;
+  const id = randomUUID();
+  const secret = randomBytes(secretBytes).toString("base64url");
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("begin_login_challenge", {
+      challenge: {
+        id,
+        kind,
+        userId: user.id,
+        sessionId: user.sessionId,
+        secretHash: secretHashOf(secret),
+        pairCodeHash: pairCodeHash?.(id),
+        metadata: { device: deviceName(userAgent), address: clientAddress },
+      },
+    });
+  const begun = begunAnswer.safeParse(data);
+  if (error || !begun.success) throw unanswered(context, { asked: "begin_login_challenge", error });
+  if (begun.data.outcome === "limited") {
+    const detail = "You asked for too many codes. Wait a few minutes, then ask again.";
+    throw problem("RATE_LIMITED", {
+      requestId,
+      detail,
+      headers: { "Retry-After": String(begun.data.retryAfterSeconds) },
+    });
+  }
+  return { id, secret, expiresAt: begun.data.expiresAt.toISOString() };
+}
+
+const line = z.string().refine(isReadable);
+
+/** What a phone says of itself when it answers. */
+export const approvingDevice = z.object({
+  name: line.trim().min(1).max(100),
+  platform: z.enum(["ios", "android"]),
+  appLock: z.boolean().optional(),
+  localAuthentication: line.max(32).nullish(),
+});
+
+const localAuthentications: readonly unknown[] = ["biometric", "passcode"];
+
+/**
+ * A phone approves only behind its app lock, and after it has asked for a fingerprint, a face or the passcode
+ * (docs/mobile.md). It is the app's own word: what makes it worth something is that the session is the app's.
+ * @throws Response 403 FORBIDDEN
+ */
+export function requireLocalAuthentication(
+  { requestId }: Pick<AppLoadContext, "requestId">,
+  { appLock, localAuthentication }: z.infer<typeof approvingDevice>,
+): void {
+  if (appLock !== true) {
+    throw problem("FORBIDDEN", { requestId, detail: "Turn on the app lock, then approve again." });
+  }
+  if (localAuthentications.includes(localAuthentication)) return;
+  const detail = "Confirm with your fingerprint, face or passcode on the phone, then approve again.";
+  throw problem("FORBIDDEN", { requestId, detail });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { openAccountKeys } from "./account-keys.ts";
-import { newDevice, readDeviceCookie, successorOf, writeDeviceCookie } from "./device-cookie.ts";
+import { newDevice, readDeviceCookie, successorOf, writeDeviceCookie } from "./cookies.ts";
+import { openAccountKeys } from "./vault.ts";
 
 const origin = "https://app.example.com";
 const keys = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" });

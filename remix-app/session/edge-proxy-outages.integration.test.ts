@@ -3,10 +3,10 @@ import { createClaimsVerifier } from "#shared/claims.ts";
 import { type IdentityBackend, startIdentityBackend, type TokenOptions } from "../../scripts/test/identity-backend.ts";
 import { type Env, parseEnv } from "../config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
+import type { StoredSession } from "./cookies.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
-import type { StoredSession } from "./session-cookie.ts";
 import { fetchDeviceSessionState } from "./session-state.ts";
 import { openVault } from "./vault.ts";
 

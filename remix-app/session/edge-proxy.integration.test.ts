@@ -7,11 +7,10 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { parseEnv } from "../config/env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
 import { createDataClient } from "../supabase/data-api.ts";
-import { createAuthClient } from "./clients.ts";
+import type { StoredSession } from "./cookies.ts";
 import { createEdgeProxy } from "./edge-proxy.ts";
 import { createSessionRefresher } from "./refresh.ts";
-import { openRequestSession } from "./request-session.ts";
-import type { StoredSession } from "./session-cookie.ts";
+import { createAuthClient, openRequestSession } from "./request-session.ts";
 import { fetchDeviceSessionState, fetchSessionState } from "./session-state.ts";
 
 const stack = readStack();

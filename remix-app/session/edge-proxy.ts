@@ -1,13 +1,14 @@
-import { type Claims, type ClaimsVerifier, expiryOf } from "#shared/claims.ts";
+import { type Claims, type ClaimsVerifier, createClaimsVerifier, expiryOf } from "#shared/claims.ts";
+import type { Env } from "../config/env.server.ts";
 import { bearerToken } from "../http/bearer.ts";
-import { type Device, successorOf } from "./device-cookie.ts";
-import type { DeviceView } from "./device-view.ts";
-import { maxVerdicts, refreshMarginSeconds } from "./limits.ts";
-import type { SessionRefresher } from "./refresh.ts";
-import { tagOf } from "./seal.ts";
-import type { StoredSession } from "./session-cookie.ts";
-import type { DeviceSessionState, SessionState } from "./session-state.ts";
-import { type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
+import { type Device, type StoredSession, successorOf } from "./cookies.ts";
+import { createSessionRefresher, refreshMarginSeconds, type SessionRefresher } from "./refresh.ts";
+import type { SessionServices } from "./request-session.ts";
+import { type DeviceSessionState, fetchDeviceSessionState, type SessionState } from "./session-state.ts";
+import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
+
+/** How often a request that loses a race for its session looks again before it gives up. */
+const maxVerdicts = 4;
 
 /**
  * Who a request comes from. `unavailable`: it brought a session that nobody could judge; its cookies stay.
@@ -187,4 +188,18 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     if (authorization === null) return fromCookie(credentials);
     return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null };
   };
+}
+
+/** What judges sessions in this process; its refresher lets requests at the same moment share one refresh. */
+export async function openSessionServices(env: Env): Promise<SessionServices> {
+  const { SUPABASE_URL: supabaseUrl, SUPABASE_PUBLISHABLE_KEY: publishableKey } = env;
+  const vault = await openVault(env);
+  const refreshSession = createSessionRefresher({ supabaseUrl });
+  const proxy = createEdgeProxy({
+    verifyClaims: createClaimsVerifier({ supabaseUrl }),
+    refreshSession,
+    vault,
+    fetchState: (accessToken, device) => fetchDeviceSessionState(accessToken, { supabaseUrl, publishableKey, device }),
+  });
+  return { proxy, refreshSession, vault };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-timing.ts";
+import { answerJitterMs, answerStepMs, startEvenTiming } from "./even-answers.ts";
 
 /** When an answer is given whose work took so long. */
 async function answeredAfter(workMs: number, random = 0): Promise<number> {

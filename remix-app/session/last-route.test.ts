@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lastRoute } from "./last-route.ts";
+import { lastRoute } from "./switch-account.ts";
 
 const origin = "https://app.example.com";
 

@@ -1,10 +1,15 @@
+import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import { activityPage } from "../activity/list-events.ts";
 import { pageQuery } from "../http/page-query.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { sessionList } from "./account-sessions.ts";
-import { linkBegun, linkRequest } from "./link-calls.ts";
 import { identityList } from "./sign-in-methods.ts";
+
+/** What linking an account at a provider takes and answers. */
+export const linkRequest = z.object({ returnTo: z.string().max(2_048).optional() });
+export const linkBegun = z.object({ url: z.url() });
+export type LinkBegun = z.output<typeof linkBegun>;
 
 const tag = "Account security";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { provenAt } from "./proven-at.ts";
+import { provenAt } from "./user.ts";
 
 const password = { method: "password", timestamp: 1_000 };
 const totp = { method: "totp", timestamp: 2_000 };

@@ -1,6 +1,12 @@
 import { z } from "zod";
-import { refreshResultKeptMs, refreshTimeoutMs } from "./limits.ts";
-import type { StoredSession } from "./session-cookie.ts";
+import type { StoredSession } from "./cookies.ts";
+
+/** A session this close to its expiry is refreshed first. */
+export const refreshMarginSeconds = 90;
+/** How long a refresh's result answers for the token it replaced. */
+const refreshResultKeptMs = 30_000;
+/** With the other bounds on what one request waits for, and those of #shared/claims.ts, it stays below 10 s. */
+const refreshTimeoutMs = 4_000;
 
 /** `refused` is the backend's last word on a session; `unavailable` says nothing about it. */
 export type RefreshResult =

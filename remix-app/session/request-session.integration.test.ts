@@ -3,10 +3,10 @@ import { claimsOfIssued } from "#shared/claims.ts";
 import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
 import { type Env, parseEnv } from "../config/env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
-import { readDeviceCookie } from "./device-cookie.ts";
+import { readDeviceCookie } from "./cookies.ts";
+import { openSessionServices } from "./edge-proxy.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
-import { tagOf } from "./seal.ts";
-import { openSessionServices } from "./session-services.ts";
+import { tagOf } from "./vault.ts";
 
 let backend: IdentityBackend;
 let env: Env;

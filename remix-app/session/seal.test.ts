@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openAccountKeys } from "./account-keys.ts";
-import { openSession, sealSession, tagOf } from "./seal.ts";
+import { openAccountKeys, openSession, sealSession, tagOf } from "./vault.ts";
 
 const secret = "a secret of at least thirty-two characters";
 const deviceId = "6b1c7c5e-0f9d-4a53-9a35-3c4f5d0b7a11";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
+import { type MfaFacts, mfaFactsOf, secondStepPath } from "./user.ts";
 
 const facts = (changes: Partial<MfaFacts>): MfaFacts => ({
   required: true,

@@ -9,7 +9,7 @@ import {
   type StoredSession,
   sessionCookieScope,
   writeSessionCookie,
-} from "./session-cookie.ts";
+} from "./cookies.ts";
 
 const supabaseUrl = "https://ref.supabase.co";
 const farFuture = 4_102_444_800;

@@ -1,7 +1,9 @@
 import { z } from "zod";
-import type { Device } from "./device-cookie.ts";
-import { type DeviceView, deviceView } from "./device-view.ts";
-import { policyTimeoutMs } from "./limits.ts";
+import type { Device } from "./cookies.ts";
+import { type DeviceView, deviceView } from "./vault.ts";
+
+/** What an account demands is known within two seconds, or the answer is 503. */
+export const policyTimeoutMs = 1_900;
 
 const facts = z.object({
   sessionId: z.uuid(),

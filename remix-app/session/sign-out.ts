@@ -1,12 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { isAuthSessionMissingError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
-import type { SignedOutAnswer } from "./account-calls.ts";
-import { withoutDevice } from "./answers.ts";
-import { revokeSession } from "./revoke-session.ts";
-import { switchAccount } from "./switch-account.ts";
+import type { SignedOutAnswer } from "./account-operations.ts";
+import { switchAccount, withoutDevice } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
 /** What a sign-out of one account leaves. */
@@ -92,4 +91,22 @@ function unavailable({ requestId }: AppLoadContext) {
     console.error(`warning request=${requestId} a sign-out was not finished: ${error.message}`);
     return null;
   };
+}
+
+/** By these the identity backend says that there is no such session any more; its client has an error of its own for it. */
+const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
+
+/**
+ * Ends the session that this request came with at the identity backend, and none of its user's others.
+ * @returns false where it may live on, because the backend did not answer; that is logged
+ */
+export async function revokeSession({ session, requestId }: AppLoadContext): Promise<boolean> {
+  const { auth } = session;
+  if (auth.status === "anonymous") return true;
+  if (auth.status === "authenticated") {
+    const { error } = await session.authClient().auth.admin.signOut(auth.accessToken, "local");
+    if (!error || isAuthSessionMissingError(error) || endedStatuses.includes(error.status)) return true;
+  }
+  console.error(`warning request=${requestId} the session was not revoked: the identity backend did not answer`);
+  return false;
 }

@@ -2,13 +2,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
-import { leasePollMs, leaseWaitMs, maxAdoptions } from "./account-limits.ts";
-import { withoutDevice } from "./answers.ts";
-import { type Device, secretHash, successorOf } from "./device-cookie.ts";
-import { refreshMarginSeconds } from "./limits.ts";
-import { tagOf } from "./seal.ts";
-import type { StoredSession } from "./session-cookie.ts";
-import { type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
+import { problem } from "../http/problem.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
+import { type Device, type StoredSession, secretHash, successorOf } from "./cookies.ts";
+import { refreshMarginSeconds } from "./refresh.ts";
+import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
+
+/** How long a switch waits for another one in the same browser, a dead one's lease of 10 s included, and how often it looks. */
+const leaseWaitMs = 11_000;
+const leasePollMs = 60;
+/** How often a switch takes up what another tab has rotated meanwhile. */
+const maxAdoptions = 4;
 
 /**
  * How a switch ended. `ended`: the stored session is definitively over, and its entry is gone. `unavailable`: nothing was
@@ -194,4 +198,81 @@ async function finish(
 function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutcome {
   const email = session.accounts.find(({ id }) => id === userId)?.email ?? null;
   return { status: "ended", email };
+}
+
+/** Where an account is entered: where the caller wants to go, else where it was left, else the start page. */
+export function entryPath({
+  targetRoute,
+  lastRoute,
+  origin,
+}: {
+  targetRoute?: unknown;
+  lastRoute: string | null;
+  origin: string;
+}): string {
+  const fallback = redirectTarget(lastRoute, { origin, fallback: "/" });
+  return redirectTarget(targetRoute, { origin, fallback });
+}
+
+/** Why there is no browser to act in: a visitor or a bearer has none, while of a cookie's session nobody could say. */
+export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
+  const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
+  return none ? "no_device" : "unavailable";
+}
+
+const requiresReauth = { requiresReauth: true };
+
+/** A switch, or whatever else a browser asks of its accounts, that came to nothing, as the API answers it. */
+export function accountProblem(
+  status: Exclude<SwitchOutcome["status"], "switched">,
+  { requestId }: { requestId: string },
+): Response {
+  switch (status) {
+    case "ended":
+      return problem("REAUTH_REQUIRED", {
+        requestId,
+        detail: "This account's session has ended. Sign in to it again.",
+        members: requiresReauth,
+      });
+    case "no_account":
+      return problem("NOT_FOUND", {
+        requestId,
+        detail: "This account is not signed in in this browser.",
+        members: requiresReauth,
+      });
+    case "no_device":
+      return problem("UNAUTHENTICATED", { requestId, detail: "No account is signed in in this browser." });
+    case "unavailable":
+      return problem("AUTH_UNAVAILABLE", {
+        requestId,
+        detail: "We cannot do this right now. No account was signed out by it. Try again in a moment.",
+        headers: { "Retry-After": "5" },
+      });
+  }
+}
+
+const maxLength = 2_048;
+const nowhere = /^\/+(login|add-account|logout|auth|api)(\/|$)/i;
+
+/**
+ * A page to come back to with an account.
+ * @returns null for what is no path of ours, and for those that an account never rests on
+ */
+export function lastRoute(input: unknown, { origin }: { origin: string }): string | null {
+  const path = redirectTarget(input, { origin, fallback: "" });
+  return path === "" || path.length > maxLength || nowhere.test(pageOf(path)) ? null : path;
+}
+
+/** The page that a path leads to, as the router reads it: decoded, and without what asks for its data alone. */
+function pageOf(path: string): string {
+  const [pathname = ""] = path.split(/[?#]/, 1);
+  return decoded(pathname).replace(/\.data$/i, "");
+}
+
+function decoded(pathname: string): string {
+  try {
+    return decodeURIComponent(pathname);
+  } catch {
+    return pathname;
+  }
 }

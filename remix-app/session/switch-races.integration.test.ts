@@ -7,8 +7,8 @@ import { atOnce } from "../testing/at-once.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { startWatchedWeb, type Trouble, type WatchedWeb } from "../testing/watched-web.ts";
 import { startWeb } from "../testing/web-process.ts";
-import { readDeviceCookie } from "./device-cookie.ts";
-import { sealSession } from "./seal.ts";
+import { readDeviceCookie } from "./cookies.ts";
+import { sealSession } from "./vault.ts";
 
 const { base, supabase } = readStack();
 const api = "/api/v1/auth/accounts";

@@ -1,14 +1,15 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
+import type { Claims } from "#shared/claims.ts";
 import { destinationOf, detour } from "../http/detour.ts";
 import { problem } from "../http/problem.ts";
 import { createDataClient } from "../supabase/data-api.ts";
-import { clearApprovalCookie, heldApproval } from "./approval-cookie.ts";
+import { clearApprovalCookie, heldApproval } from "./cookies.ts";
 import { keepForm } from "./kept-form.ts";
-import { freshSignInMs } from "./limits.ts";
-import { provenAt } from "./proven-at.ts";
-import { type MfaFacts, mfaFactsOf, secondStepPath } from "./second-step.ts";
 import type { SessionFacts } from "./session-state.ts";
+
+/** How long a sign-in counts as fresh for changes that matter. */
+export const freshSignInMs = 10 * 60 * 1000;
 
 /** The signed-in user of a request. */
 export interface User {
@@ -136,4 +137,71 @@ function takesPages({ surface }: AppLoadContext, request: Request): boolean {
 
 function unavailable(requestId: string): Response {
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+}
+
+/** What an account demands beyond the sign-in, and whether a session has proved it. */
+export interface MfaFacts {
+  /** By policy, or because an authenticator is enrolled: voluntary ones are no decoration. */
+  required: boolean;
+  satisfied: boolean;
+  /** Whether there is a verified authenticator to prove it with. */
+  enrolled: boolean;
+  policy: "optional" | "required" | "recovery_in_progress";
+}
+
+/** What a session's facts say of the second step. */
+export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFacts {
+  return {
+    required: policy.required || hasVerifiedFactor,
+    satisfied: policy.satisfied,
+    enrolled: hasVerifiedFactor,
+    // One that nobody can read has been answered with 503 before.
+    policy: policy.state === "malformed" ? "recovery_in_progress" : policy.state,
+  };
+}
+
+/**
+ * Where a session goes that has yet to satisfy its account: to the challenge, or to enrollment where there is nothing
+ * to challenge. A destination that is on that way is left as it is.
+ */
+export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
+  if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;
+  return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
+}
+
+/** Methods of a second factor in `amr`. */
+const secondFactors: ReadonlySet<string> = new Set(["totp", "mfa/phone", "mfa/webauthn"]);
+
+/**
+ * When a session last proved who it is by what counts for its account: by the second factor where one is enrolled, else
+ * by a sign-in. A refresh proves nothing, and neither does a factor that is gone.
+ * @returns the beginning of 1970 where it never did
+ */
+export function provenAt(amr: Claims["amr"], { enrolled }: { enrolled: boolean }): Date {
+  const counting = amr.filter(({ method }) => secondFactors.has(method) === enrolled);
+  return new Date(Math.max(0, ...counting.map(({ timestamp }) => timestamp)) * 1000);
+}
+
+/**
+ * The token's claims of a browser that asks: its session comes by cookie. Whether the session is alive is not asked.
+ * @throws Response 401 without a session, 403 for a Bearer caller, 503 where the session could not be judged
+ */
+export function requireBrowser({ session, requestId }: AppLoadContext): Claims {
+  const { auth } = session;
+  if (auth.status === "unavailable") throw problem("AUTH_UNAVAILABLE", { requestId });
+  if (auth.status === "anonymous") throw problem("UNAUTHENTICATED", { requestId });
+  if (auth.via === "cookie") return auth.claims;
+  throw problem("FORBIDDEN", { requestId, detail: "This is for the browser that is signed in by its cookie." });
+}
+
+/**
+ * Who answers from a phone: its session comes as a Bearer, and satisfies what the account demands.
+ * @throws Response 401 without a session, 403 for a cookie's and where a second factor is due, 503
+ */
+export async function requirePhone(context: AppLoadContext, request: Request): Promise<{ user: User; claims: Claims }> {
+  const { session, requestId } = context;
+  const { auth } = session;
+  const user = await requireUser(context, request);
+  if (auth.status === "authenticated" && auth.via === "bearer") return { user, claims: auth.claims };
+  throw problem("FORBIDDEN", { requestId, detail: "Answer this in the app on your phone." });
 }

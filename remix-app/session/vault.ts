@@ -1,11 +1,146 @@
 import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
 import type { Env } from "../config/env.server.ts";
+import { hmac } from "../keys/derived-key.ts";
+import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type AccountKeys, openAccountKeys } from "./account-keys.ts";
-import type { Device } from "./device-cookie.ts";
-import { deviceView } from "./device-view.ts";
-import { openSession, type Sealed, sealSession } from "./seal.ts";
-import type { StoredSession } from "./session-cookie.ts";
+import { type Device, type StoredSession, storedSession } from "./cookies.ts";
+
+/** The platform's keys for browsers' accounts, one for each purpose. */
+export interface AccountKeys {
+  /** Signs the device cookie. */
+  cookie: KeyRing;
+  /** Derives the device secret that follows another. */
+  successor: KeyRing;
+  /** Seals sessions at rest. */
+  vault: KeyRing;
+  /** Tells one refresh token from another without keeping it. */
+  tag: KeyRing;
+}
+
+type KeyEnv = Pick<Env, "SUPABASE_SECRET_KEY"> &
+  Partial<Pick<Env, "WEB_MULTI_ACCOUNT_SESSION_SECRET" | "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS">>;
+
+/**
+ * Derives the keys from `WEB_MULTI_ACCOUNT_SESSION_SECRET`; where that is unset, from the identity
+ * backend's server secret (docs/accounts.md, The vault).
+ */
+export async function openAccountKeys(env: KeyEnv): Promise<AccountKeys> {
+  const { WEB_MULTI_ACCOUNT_SESSION_SECRET, WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS = [], SUPABASE_SECRET_KEY } = env;
+  const secrets: [string, ...string[]] = [
+    WEB_MULTI_ACCOUNT_SESSION_SECRET ?? SUPABASE_SECRET_KEY,
+    ...WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS,
+  ];
+  const [cookie, successor, vault, tag] = await Promise.all([
+    openKeyRing(secrets, "device cookie"),
+    openKeyRing(secrets, "successor of a device secret"),
+    openKeyRing(secrets, "account vault"),
+    openKeyRing(secrets, "tag of a refresh token"),
+  ]);
+  return { cookie, successor, vault, tag };
+}
+
+/** Whose session is sealed, and for which browser: it opens as that alone. */
+export interface SealedFor {
+  deviceId: string;
+  userId: string;
+}
+
+/** A session as the vault keeps it. */
+export interface Sealed {
+  /** base64url of nonce, ciphertext and tag. */
+  sealed: string;
+  keyId: string;
+  /** Keyed hash of the refresh token within. */
+  tag: string;
+}
+
+const nonceBytes = 12;
+const tagCharacters = 32;
+
+/** Seals a session: AES-256-GCM with device, user and key as associated data. */
+export async function sealSession(
+  session: StoredSession,
+  { keys, ...owner }: SealedFor & { keys: AccountKeys },
+): Promise<Sealed> {
+  const { id: keyId, key } = keys.vault.current;
+  const iv = crypto.getRandomValues(new Uint8Array(nonceBytes));
+  const text = new TextEncoder().encode(JSON.stringify(storedSession.parse(session)));
+  const sealed = await crypto.subtle.encrypt(algorithm(iv, { ...owner, keyId }), await importKey(key, "encrypt"), text);
+  return {
+    sealed: Buffer.concat([iv, new Uint8Array(sealed)]).toString("base64url"),
+    keyId,
+    tag: tagOf(session, keys),
+  };
+}
+
+/**
+ * Opens what the vault keeps.
+ * @returns null where it does not open: changed, cut, of another device or user, or of a key that is not listed any more
+ */
+export async function openSession(
+  { sealed, keyId }: Pick<Sealed, "sealed" | "keyId">,
+  { keys, ...owner }: SealedFor & { keys: AccountKeys },
+): Promise<StoredSession | null> {
+  const key = keys.vault.find(keyId);
+  if (!key) return null;
+  const bytes = Buffer.from(sealed, "base64url");
+  const iv = new Uint8Array(bytes.subarray(0, nonceBytes));
+  try {
+    const text = await crypto.subtle.decrypt(
+      algorithm(iv, { ...owner, keyId }),
+      await importKey(key, "decrypt"),
+      new Uint8Array(bytes.subarray(nonceBytes)),
+    );
+    return storedSession.parse(JSON.parse(new TextDecoder().decode(text)));
+  } catch {
+    return null;
+  }
+}
+
+/** By what a session's refresh token is known from others, to who has the key. */
+export function tagOf({ refresh_token }: Pick<StoredSession, "refresh_token">, { tag }: AccountKeys): string {
+  return hmac(tag.current.key, refresh_token).toString("base64url").slice(0, tagCharacters);
+}
+
+function algorithm(iv: Uint8Array<ArrayBuffer>, { deviceId, userId, keyId }: SealedFor & { keyId: string }) {
+  const additionalData = new TextEncoder().encode(`gatehouse account vault\n${deviceId}\n${userId}\n${keyId}`);
+  return { name: "AES-GCM", iv, additionalData };
+}
+
+function importKey(key: Uint8Array<ArrayBuffer>, use: "encrypt" | "decrypt"): Promise<CryptoKey> {
+  return crypto.subtle.importKey("raw", key, "AES-GCM", false, [use]);
+}
+
+/** An account of a browser, as its list shows it. */
+export const account = z.object({
+  id: z.uuid(),
+  email: z.string().nullable(),
+  displayName: z.string().nullable(),
+  avatarUrl: z.string().nullable(),
+  active: z.boolean(),
+  requiresReauth: z.boolean(),
+  lastRoute: z.string().nullable(),
+  lastActiveAt: utcText,
+  addedAt: utcText,
+});
+
+export type Account = z.infer<typeof account>;
+
+/** What the database says of a browser's device, by `private.device_state`. */
+export const deviceView = z.object({
+  /** `previous`: the browser has yet to get the secret that is in its place. */
+  secret: z.enum(["current", "previous"]),
+  /** Whether the browser has shown its newest secret before. */
+  arrived: z.boolean(),
+  /** Whether the secret is so old that the browser is reminded to keep it. */
+  old: z.boolean(),
+  /** Who is active in it, with a session that lives; null where nobody is. */
+  active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
+  accounts: z.array(account),
+});
+
+export type DeviceView = z.infer<typeof deviceView>;
 
 export const vaultEntry = z.object({
   userId: z.uuid(),

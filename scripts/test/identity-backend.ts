@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from "jose";
-import type { StoredSession } from "../../remix-app/session/session-cookie.ts";
+import type { StoredSession } from "../../remix-app/session/cookies.ts";
 import { startWeb, type WebProcess } from "../../remix-app/testing/web-process.ts";
 import { keepSession, signAsStack, vaultSettings } from "./keep-session.ts";
 import { createPerson, deletePerson, type Person, query } from "./people.ts";

@@ -6,8 +6,14 @@ import { z } from "zod";
 import { claimsOfIssued } from "#shared/claims.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { createCookieJar } from "../../remix-app/http/cookies.ts";
-import { newDevice, secretHash, writeDeviceCookie } from "../../remix-app/session/device-cookie.ts";
-import { type StoredSession, sessionCookieScope, writeSessionCookie } from "../../remix-app/session/session-cookie.ts";
+import {
+  newDevice,
+  type StoredSession,
+  secretHash,
+  sessionCookieScope,
+  writeDeviceCookie,
+  writeSessionCookie,
+} from "../../remix-app/session/cookies.ts";
 import { openVault, type Vault } from "../../remix-app/session/vault.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { readStack } from "./stack.ts";

@@ -2,7 +2,7 @@ import { hash } from "@node-rs/bcrypt";
 import { createClient } from "@supabase/supabase-js";
 import { Secret } from "otpauth";
 import pg from "pg";
-import type { StoredSession } from "../../remix-app/session/session-cookie.ts";
+import type { StoredSession } from "../../remix-app/session/cookies.ts";
 import type { AuthenticatorApp } from "../../remix-app/testing/authenticator-app.ts";
 import { type Browser, openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";

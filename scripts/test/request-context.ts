@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
+import { openSessionServices } from "../../remix-app/session/edge-proxy.ts";
 import { openRequestSession } from "../../remix-app/session/request-session.ts";
-import { openSessionServices } from "../../remix-app/session/session-services.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { recoveryHashSecret } from "../local-stack/secrets.ts";
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { claimsFor, isChallengeId, refusalOf, unanswered } from "../../session/challenge.ts";
-import type { ApprovalList } from "../../session/challenge-calls.ts";
+import type { ApprovalList } from "../../session/challenge-operations.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
 

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { writeApprovalCookie } from "../../session/approval-cookie.ts";
 import {
   type ChallengeKey,
   type ChallengeProgress,
@@ -10,6 +9,7 @@ import {
   secretHashOf,
   unanswered,
 } from "../../session/challenge.ts";
+import { writeApprovalCookie } from "../../session/cookies.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());

@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { Env } from "../../config/env.server.ts";
 import { problem } from "../../http/problem.ts";
 import { derivedKey } from "../../keys/derived-key.ts";
-import { type BegunChallenge, beginChallenge } from "../../session/begin-challenge.ts";
+import { type BegunChallenge, beginChallenge } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
 
 /** A request for approval, with the code that its page alone shows. */

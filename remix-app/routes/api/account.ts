@@ -1,8 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { accountProblem, withoutDevice } from "../../session/answers.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
+import { accountProblem, withoutDevice } from "../../session/switch-account.ts";
 
 export const handle: RouteHandle = { methods: ["DELETE"] };
 

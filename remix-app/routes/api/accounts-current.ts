@@ -2,11 +2,9 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { currentRouteRequest } from "../../session/account-calls.ts";
-import { accountProblem, withoutDevice } from "../../session/answers.ts";
-import { lastRoute } from "../../session/last-route.ts";
-import { tagOf } from "../../session/seal.ts";
-import { VaultUnavailable } from "../../session/vault.ts";
+import { currentRouteRequest } from "../../session/account-operations.ts";
+import { accountProblem, lastRoute, withoutDevice } from "../../session/switch-account.ts";
+import { tagOf, VaultUnavailable } from "../../session/vault.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH"] };
 

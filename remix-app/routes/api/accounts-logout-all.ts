@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import type { SignedOutAnswer } from "../../session/account-calls.ts";
-import { accountProblem } from "../../session/answers.ts";
+import type { SignedOutAnswer } from "../../session/account-operations.ts";
 import { signOutAll } from "../../session/sign-out.ts";
+import { accountProblem } from "../../session/switch-account.ts";
 
 /** `POST /api/v1/auth/accounts/logout-all`: signs this browser out of all its accounts. */
 export async function action({ context }: ActionFunctionArgs) {

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import type { SignedOutAnswer } from "../../session/account-calls.ts";
-import { accountProblem } from "../../session/answers.ts";
+import type { SignedOutAnswer } from "../../session/account-operations.ts";
 import { signOutAccount, signOutAll } from "../../session/sign-out.ts";
+import { accountProblem } from "../../session/switch-account.ts";
 
 /** `POST /api/v1/auth/accounts/logout`: signs out of the active account; the one used last takes over. */
 export async function action({ context }: ActionFunctionArgs) {

@@ -1,9 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
-import { type Switched, switchRequest } from "../../session/account-calls.ts";
-import { accountProblem, entryPath, withoutDevice } from "../../session/answers.ts";
-import { lastRoute } from "../../session/last-route.ts";
-import { switchAccount } from "../../session/switch-account.ts";
+import { type Switched, switchRequest } from "../../session/account-operations.ts";
+import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
 
 /** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import type { AccountList } from "../../session/account-calls.ts";
-import { accountProblem } from "../../session/answers.ts";
+import type { AccountList } from "../../session/account-operations.ts";
+import { accountProblem } from "../../session/switch-account.ts";
 import { getUser } from "../../session/user.ts";
 
 /** `GET /api/v1/auth/accounts`: the accounts of this browser; for a bearer, which has none, its own alone. */

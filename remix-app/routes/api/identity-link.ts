@@ -4,7 +4,7 @@ import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { beginLink, requireProvider } from "../../oauth/begin-oauth.ts";
-import { type LinkBegun, linkRequest } from "../../session/link-calls.ts";
+import { type LinkBegun, linkRequest } from "../../session/operations.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { pendingApprovals } from "../../mfa/mobile-approval/answer-approval.ts";
-import type { ApprovalList } from "../../session/challenge-calls.ts";
-import { requirePhone } from "../../session/parties.ts";
+import type { ApprovalList } from "../../session/challenge-operations.ts";
+import { requirePhone } from "../../session/user.ts";
 
 /**
  * `GET /api/v1/auth/mfa/mobile/approvals`: what waits for a phone at AAL2. There are 20 at most, so there is never a

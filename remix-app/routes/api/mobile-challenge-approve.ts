@@ -2,9 +2,9 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
 import { answerApproval } from "../../mfa/mobile-approval/answer-approval.ts";
-import { requireLocalAuthentication } from "../../session/approving-device.ts";
-import { approvalDecision } from "../../session/challenge-calls.ts";
-import { requirePhone } from "../../session/parties.ts";
+import { requireLocalAuthentication } from "../../session/challenge.ts";
+import { approvalDecision } from "../../session/challenge-operations.ts";
+import { requirePhone } from "../../session/user.ts";
 
 /** `POST /api/v1/auth/mfa/mobile/challenges/{id}/approve`: the phone's answer, at AAL2. */
 export async function action({ request, params, context }: ActionFunctionArgs) {

@@ -2,8 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requireChallenge } from "../../session/challenge.ts";
-import { requireBrowser } from "../../session/parties.ts";
-import { getUser } from "../../session/user.ts";
+import { getUser, requireBrowser } from "../../session/user.ts";
 
 /**
  * `GET /api/v1/auth/mfa/mobile/challenges/{id}?secret=`: the asking session's poll. Once it is approved, it is bound to

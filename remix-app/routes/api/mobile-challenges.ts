@@ -1,9 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
-import type { ApprovalBegun } from "../../session/challenge-calls.ts";
-import { requireBrowser } from "../../session/parties.ts";
-import { getUser } from "../../session/user.ts";
+import type { ApprovalBegun } from "../../session/challenge-operations.ts";
+import { getUser, requireBrowser } from "../../session/user.ts";
 
 /** `POST /api/v1/auth/mfa/mobile/challenges`: a browser that owes its second factor asks for it on a phone. */
 export async function action({ context }: ActionFunctionArgs) {

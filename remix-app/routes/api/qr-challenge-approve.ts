@@ -2,9 +2,9 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
 import { decideChallenge } from "../../qr-login/decide.ts";
-import { requireLocalAuthentication } from "../../session/approving-device.ts";
-import { handoffApproval } from "../../session/challenge-calls.ts";
-import { requirePhone } from "../../session/parties.ts";
+import { requireLocalAuthentication } from "../../session/challenge.ts";
+import { handoffApproval } from "../../session/challenge-operations.ts";
+import { requirePhone } from "../../session/user.ts";
 
 /** `POST /api/v1/auth/qr-login/challenges/{id}/approve`: the phone of the account that asked. */
 export async function action({ request, params, context }: ActionFunctionArgs) {

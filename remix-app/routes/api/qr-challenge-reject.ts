@@ -2,8 +2,8 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
 import { decideChallenge } from "../../qr-login/decide.ts";
-import { handoffRejection } from "../../session/challenge-calls.ts";
-import { requirePhone } from "../../session/parties.ts";
+import { handoffRejection } from "../../session/challenge-operations.ts";
+import { requirePhone } from "../../session/user.ts";
 
 /** `POST /api/v1/auth/qr-login/challenges/{id}/reject`: the phone of the account that asked. */
 export async function action({ request, params, context }: ActionFunctionArgs) {

@@ -1,10 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { consumeChallenge } from "../../qr-login/consume.ts";
 import { requireChallenge } from "../../session/challenge.ts";
-import type { HandoffProgress } from "../../session/challenge-calls.ts";
+import type { HandoffProgress } from "../../session/challenge-operations.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { requireBrowser } from "../../session/parties.ts";
-import { requireUser } from "../../session/user.ts";
+import { requireBrowser, requireUser } from "../../session/user.ts";
 
 /**
  * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The one that finds it approved and is

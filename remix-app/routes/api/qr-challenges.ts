@@ -1,9 +1,8 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { beginHandoff } from "../../qr-login/begin-handoff.ts";
 import { challengeLink } from "../../qr-login/challenge-link.ts";
-import type { HandoffBegun } from "../../session/challenge-calls.ts";
-import { requireBrowser } from "../../session/parties.ts";
-import { requireUser } from "../../session/user.ts";
+import type { HandoffBegun } from "../../session/challenge-operations.ts";
+import { requireBrowser, requireUser } from "../../session/user.ts";
 
 /** `POST /api/v1/auth/qr-login/challenges`: a signed-in browser asks its account's phone for a fresh session. */
 export async function action({ request, context }: ActionFunctionArgs) {

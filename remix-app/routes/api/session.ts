@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
-import type { SessionAnswer } from "../../session/session-answer.ts";
+import type { SessionAnswer } from "../../session/account-operations.ts";
 import { getUser } from "../../session/user.ts";
 
 /** `GET /api/v1/auth/session`: who is signed in, also where a second step is still due. */

@@ -14,11 +14,9 @@ import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { maxAccounts } from "../../session/account-limits.ts";
-import { accountProblem, entryPath, withoutDevice } from "../../session/answers.ts";
-import { lastRoute } from "../../session/last-route.ts";
+import { maxAccounts } from "../../session/sign-in-page.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
-import { switchAccount } from "../../session/switch-account.ts";
+import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -102,7 +100,9 @@ export default function AccountsPage() {
     <EntryPage title="Choose an account" lead="These accounts are kept in this browser.">
       <ErrorSummary id="accounts-error" form={failed?.message} />
       {refused ? (
-        <Notice tone="warn">A browser keeps {maxAccounts} accounts at most. Sign out of one, then add another.</Notice>
+        <Notice tone="warn">
+          A browser keeps {accounts.length} accounts at most. Sign out of one, then add another.
+        </Notice>
       ) : null}
       <AccountChoices accounts={accounts} returnUrl={returnUrl} verb="Continue as" />
       {full ? null : (

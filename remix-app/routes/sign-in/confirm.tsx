@@ -14,7 +14,7 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { confirmEmailChange, emailChangeOfLink, type LinkedEmailChange } from "../../session/email-change.ts";
 import { ConfirmEmailChange, EmailChangeConfirmed } from "../../session/email-change-pages.tsx";
 import { replaceForeignPassword } from "../../session/own-password.ts";
-import { signedInAs } from "../../session/signed-in-as.ts";
+import { signedInAs } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button } from "../../ui/button.tsx";
 import { DeadLink } from "../../ui/dead-link.tsx";

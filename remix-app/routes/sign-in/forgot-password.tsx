@@ -7,8 +7,7 @@ import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.t
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
 import { mailSchema } from "../../session/credentials.ts";
-import { startEvenTiming } from "../../session/even-timing.ts";
-import { holdMailBack } from "../../session/held-mail.ts";
+import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";

@@ -1,7 +1,19 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { combineChunks, createChunks, isChunkLike, stringToBase64URL } from "@supabase/ssr";
 import { z } from "zod";
+import type { Env } from "../config/env.server.ts";
 import { cookies } from "../http/cookie-table.ts";
-import type { CookieAttributes, CookieJar } from "../http/cookies.ts";
+import {
+  type CookieAttributes,
+  type CookieContext,
+  type CookieJar,
+  clearCookie,
+  readCookie,
+  writeCookie,
+} from "../http/cookies.ts";
+import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
+import type { KeyRing } from "../keys/key-ring.ts";
+import type { AccountKeys } from "./vault.ts";
 
 /** The part of a session that the browser's cookie holds: tokens only, in the shape that auth-js stores. */
 export const storedSession = z.object({
@@ -116,4 +128,95 @@ function staleNames(jar: CookieJar, { name }: SessionCookieScope): string[] {
 function expire(jar: CookieJar, scope: SessionCookieScope, name: string): void {
   jar.set(name, "", { ...sessionCookieAttributes({ ...scope, domain: undefined }), maxAge: 0 });
   if (scope.domain) jar.set(name, "", { ...sessionCookieAttributes(scope), maxAge: 0 });
+}
+
+/** A browser, as its cookie names it: which one, and that it is that one. */
+export interface Device {
+  id: string;
+  /** 256 random bits as base64url. The database has its hash alone. */
+  secret: string;
+}
+
+const shape =
+  /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([\w-]{43})\.([\w-]{1,64})\.([\w-]{43})$/;
+
+/** A browser that nobody has seen before. */
+export function newDevice(): Device {
+  return { id: randomUUID(), secret: randomBytes(32).toString("base64url") };
+}
+
+/**
+ * The secret that follows this one at the next sign-in or switch. Only our servers can tell, and all of them come to the
+ * same, so that what is sent twice, or answered late, leaves the browser with the one that holds.
+ */
+export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
+  return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };
+}
+
+/** The secret's hash as the database takes it: hex of SHA-256. */
+export function secretHash({ secret }: Device): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
+
+/** Reads the device from a request's cookie. Null if there is none or we did not sign it. */
+export function readDeviceCookie(
+  jar: CookieJar,
+  { origin, cookie }: { origin: string; cookie: KeyRing },
+): Device | null {
+  const [, id, secret, keyId, signature] = shape.exec(readCookie({ jar, origin }, cookies.device)) ?? [];
+  if (!id || !secret || !keyId || !signature) return null;
+  const key = cookie.find(keyId);
+  return key && isSignature(signature, sign({ id, secret }, key)) ? { id, secret } : null;
+}
+
+/** Has the browser keep the device. */
+export function writeDeviceCookie(
+  jar: CookieJar,
+  { origin, cookie, device }: { origin: string; cookie: KeyRing; device: Device },
+): void {
+  const { id, key } = cookie.current;
+  const value = [device.id, device.secret, id, sign(device, key).toString("base64url")].join(".");
+  writeCookie({ jar, origin }, cookies.device, { value });
+}
+
+function sign({ id, secret }: Device, key: Uint8Array): Buffer {
+  return hmac(key, `${id}.${secret}`);
+}
+
+type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
+
+/** What the cookie of a request is worth. `stale`: it is another session's, too old or no cookie of ours. */
+export type HeldApproval = "none" | "held" | "stale";
+
+/** Puts an approval into the browser, for one session and until it ends. It is not a remember-me token. */
+export function writeApprovalCookie(
+  context: ApprovalContext,
+  { sessionId, validUntil }: { sessionId: string; validUntil: string },
+): void {
+  const until = Date.parse(validUntil);
+  writeCookie(context, cookies.mobileApproval, {
+    value: `${until}.${signatureOf(context, { sessionId, until }).toString("base64url")}`,
+    maxAgeSeconds: Math.max(0, Math.floor((until - Date.now()) / 1000)),
+  });
+}
+
+/** Whether the browser holds the approval of this session. The database decides whether that still counts. */
+export function heldApproval(context: ApprovalContext, sessionId: string): HeldApproval {
+  if (context.jar.get(cookies.mobileApproval.name) === undefined) return "none";
+  const value = readCookie(context, cookies.mobileApproval);
+  const [, until = "", signature = ""] = /^(\d{1,15})\.([\w-]{43})$/.exec(value) ?? [];
+  const genuine = isSignature(signature, signatureOf(context, { sessionId, until: Number(until) }));
+  return genuine && Number(until) > Date.now() ? "held" : "stale";
+}
+
+/** Removes it from the browser, and what a sibling may have set for the whole domain. */
+export function clearApprovalCookie(context: ApprovalContext): void {
+  clearCookie(context, cookies.mobileApproval, context.env.PARENT_DOMAIN);
+}
+
+function signatureOf(
+  { env }: Pick<ApprovalContext, "env">,
+  { sessionId, until }: { sessionId: string; until: number },
+): Buffer {
+  return hmac(derivedKey(env, "mobile approval cookie"), `${sessionId} ${until}`);
 }

@@ -1,3 +1,8 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AuthError } from "@supabase/supabase-js";
+import type { AdmittedAttempt } from "../abuse/attempts.ts";
+import { generalFailure } from "../supabase/auth-errors.ts";
+
 /**
  * What an answer about an address takes at least, whether the address is known or not. It lies above the slowest of
  * the cases with a local backend: a new account's sign-up, which hashes a password and hands over a mail, measured at
@@ -33,4 +38,19 @@ export function startEvenTiming({ now, sleep, random }: Clock = systemClock): ()
     const steps = Math.max(1, Math.ceil(elapsedMs / answerStepMs));
     await sleep(steps * answerStepMs + random() * answerJitterMs - elapsedMs);
   };
+}
+
+/** No account has it: no mail reaches a name below `.invalid` (RFC 2606). */
+const nobody = "nobody@gatehouse.invalid";
+
+/**
+ * Answers an attempt whose mail is held back as the identity backend answers an unknown address: it judges the bot
+ * challenge, limits requests, or fails. Without that, a wrong challenge would tell which addresses are known.
+ */
+export async function holdMailBack(
+  { session }: Pick<AppLoadContext, "session">,
+  { challenge }: Pick<AdmittedAttempt, "challenge">,
+): Promise<{ error: AuthError | null }> {
+  const { error } = await session.mailClient().auth.resetPasswordForEmail(nobody, challenge);
+  return { error: error && generalFailure(error) ? error : null };
 }

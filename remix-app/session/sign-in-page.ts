@@ -2,7 +2,11 @@ import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
 import { detour } from "../http/detour.ts";
-import { maxAccounts } from "./account-limits.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
+import { getUser } from "./user.ts";
+
+/** Accounts in one browser; `private.sign_in_account` says the same. */
+export const maxAccounts = 10;
 
 /** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */
 export function isAddAccount(request: Request): boolean {
@@ -44,4 +48,23 @@ export function redirectToChooser({ session }: AppLoadContext, returnUrl: string
 export function requireRoomFor({ session: { accounts } }: AppLoadContext, email: string | null): void {
   const listed = accounts.some((account) => account.email === email);
   if (accounts.length >= maxAccounts && !listed) throw redirect("/accounts?full");
+}
+
+/**
+ * Sends people who are signed in already on to where they were going, away from the sign-in pages. Who has yet to prove
+ * a second factor may stay: they may want to be somebody else.
+ * @throws Response the redirect
+ */
+export async function redirectSignedIn(context: AppLoadContext, returnUrl: string | null): Promise<void> {
+  const user = await getUser(context);
+  if (user?.mfa.satisfied) throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }));
+}
+
+/**
+ * Whose account a link from a mail would take the place of in this browser, for the page that asks first; null where it
+ * is nobody's, or nobody can say. Those pages open nothing by the session, and are the way out for who is locked out: an
+ * account that cannot be judged does not close them.
+ */
+export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
+  return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);
 }

@@ -20,9 +20,10 @@ export async function callAppFunction<Schema extends z.ZodType>(
   context: CallContext,
   { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
-  const { data, error } = await createServiceClient(context.env, { timeoutMs: policyTimeoutMs })
+  const { data, error } = await createServiceClient(context.env)
     .schema("private")
-    .rpc(name, args);
+    .rpc(name, args)
+    .abortSignal(AbortSignal.timeout(policyTimeoutMs));
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
   console.error(`error request=${context.requestId} private.${name} failed: ${error?.code ?? "unexpected answer"}`);

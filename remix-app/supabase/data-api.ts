@@ -10,19 +10,27 @@ const dataTimeoutMs = 3_000;
  */
 const askedOnce = { retry: false };
 
+type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
+
+/** A process has one environment, and so one client. */
+const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
+
 /**
- * The client for the Data API as our server, with the secret key, which bypasses row-level security. For `.schema("private")`
- * and its functions. Callers have verified the user; no user id may come from what a visitor sent.
+ * Returns the process's client for the Data API as our server, with the secret key, which bypasses row-level security.
+ * For `.schema("private")` and its functions. It holds no session: nobody signs in with it. Callers have verified the
+ * user; no user id may come from what a visitor sent.
+ * @param options.timeoutMs makes a client of its own
  */
-export function createServiceClient(
-  { SUPABASE_URL, SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">,
-  { timeoutMs = dataTimeoutMs } = {},
-): SupabaseClient {
-  return createClient(SUPABASE_URL, SUPABASE_SECRET_KEY, {
+export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?: number } = {}): SupabaseClient {
+  const shared = timeoutMs === undefined ? serviceClients.get(env) : undefined;
+  if (shared) return shared;
+  const client = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     db: askedOnce,
-    global: { fetch: fetchWithin(timeoutMs) },
+    global: { fetch: fetchWithin(timeoutMs ?? dataTimeoutMs) },
   });
+  if (timeoutMs === undefined) serviceClients.set(env, client);
+  return client;
 }
 
 /** The client for the Data API of one request, as the user whose token it is, under row-level security. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
-import { readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 /** What an account's policy may be, as {@link AccountPolicy} has it. */
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
@@ -98,7 +98,7 @@ export async function searchAccounts(
   term: string,
 ): Promise<{ accounts: FoundAccount[]; more: boolean }> {
   const args = { term, page_size: accountsShown + 1 };
-  const found = await readConsole(context, { name: "search_accounts", args, schema: foundSchema });
+  const found = await callFunction(context, { name: "private.search_accounts", args, schema: foundSchema });
   return { accounts: found.slice(0, accountsShown), more: found.length > accountsShown };
 }
 
@@ -108,7 +108,7 @@ export async function searchAccounts(
  */
 export async function readAccount(context: AppLoadContext, subjectId: string): Promise<Account | null> {
   const args = { subject_id: subjectId };
-  return readConsole(context, { name: "account_overview", args, schema: accountSchema.nullable() });
+  return callFunction(context, { name: "private.account_overview", args, schema: accountSchema.nullable() });
 }
 
 /**
@@ -122,7 +122,7 @@ export async function readTimeline(
 ): Promise<{ entries: TimelineEntry[]; nextCursor: string | null }> {
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const args = { subject_id: subjectId, before, page_size: entriesShown + 1 };
-  const found = await readConsole(context, { name: "account_timeline", args, schema: timelineSchema });
+  const found = await callFunction(context, { name: "private.account_timeline", args, schema: timelineSchema });
   const { records: entries, nextCursor } = pageOf(found, { limit: entriesShown, cursorOf: writeCursor });
   return { entries, nextCursor };
 }

@@ -3,8 +3,9 @@ import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { problem } from "../http/problem.ts";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import { appScopes } from "./app-steps.ts";
-import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, readConsole } from "./console-change.ts";
+import { actInConsole, type ConsoleRefusal, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const appSchema = z.object({
@@ -76,13 +77,13 @@ export function scopesOf(form: FormData): string[] {
 
 /** @throws Response 503 UNAVAILABLE where it could not be asked */
 export async function listApps(context: AppLoadContext): Promise<ListedApp[]> {
-  return readConsole(context, { name: "list_apps", args: {}, schema: listedSchema });
+  return callFunction(context, { name: "private.list_apps", schema: listedSchema });
 }
 
 /** @throws Response 404 where there is no such app */
 export async function requireApp(context: AppLoadContext, name: string | undefined): Promise<RegisteredApp> {
   const args = { app_name: name ?? "" };
-  const app = await readConsole(context, { name: "read_app", args, schema: appSchema.nullable() });
+  const app = await callFunction(context, { name: "private.read_app", args, schema: appSchema.nullable() });
   if (app) return app;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such app." });
 }

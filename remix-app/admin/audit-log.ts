@@ -5,7 +5,7 @@ import type { CsvColumn } from "../http/csv.ts";
 import { pageOf, positionOf } from "../http/list-page.ts";
 import { readCursor, writeCursor } from "../http/position-cursor.ts";
 import { problem } from "../http/problem.ts";
-import { readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const lineSchema = z.array(
   z.object({
@@ -80,7 +80,7 @@ export async function readAuditLog(
     before,
     page_size: limit + 1,
   };
-  const found = await readConsole(context, { name: "search_audit_log", args, schema: lineSchema.nullable() });
+  const found = await callFunction(context, { name: "private.search_audit_log", args, schema: lineSchema.nullable() });
   if (found === null) {
     throw problem("FORBIDDEN", { requestId: context.requestId, detail: "The console is for infrastructure admins." });
   }

@@ -2,7 +2,6 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";
-import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -98,18 +97,4 @@ export async function actInConsole(
   }
   const known = refusals[refused] ?? common[refused];
   return known ? { outcome: "refused", ...known } : unavailable;
-}
-
-/**
- * What a function of the database tells the console.
- * @throws Response 503 UNAVAILABLE if the call fails or its answer does not match the schema
- */
-export async function readConsole<Schema extends z.ZodType>(
-  context: AppLoadContext,
-  { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
-): Promise<z.output<Schema>> {
-  const { data, error } = await callConsole(context, { name, args });
-  const read = schema.safeParse(data);
-  if (error || !read.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
-  return read.data;
 }

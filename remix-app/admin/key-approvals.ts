@@ -1,7 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { actInConsole, type ConsoleChange, readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const workspacesSchema = z.array(
@@ -31,7 +32,7 @@ export async function searchWorkspaces(
   term: string,
 ): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean }> {
   const args = { term, page_size: workspacesShown + 1 };
-  const found = await readConsole(context, { name: "search_workspaces", args, schema: workspacesSchema });
+  const found = await callFunction(context, { name: "private.search_workspaces", args, schema: workspacesSchema });
   return { workspaces: found.slice(0, workspacesShown), more: found.length > workspacesShown };
 }
 

@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema, readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const priceSchema = z.object({
@@ -91,7 +92,7 @@ export const priceChangeSchema = confirmedChangeSchema.extend({
 
 /** @throws Response 503 UNAVAILABLE where it could not be asked */
 export async function listModels(context: AppLoadContext): Promise<CatalogueModel[]> {
-  return readConsole(context, { name: "list_catalogue_models", args: {}, schema: modelsSchema });
+  return callFunction(context, { name: "private.list_catalogue_models", schema: modelsSchema });
 }
 
 /** @throws Response 404 where there is no such model */

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { runAttempt } from "../studio/runs/run-schema.ts";
-import { readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
   at: z.string(),
@@ -25,7 +25,7 @@ export type ModelRoute = z.infer<typeof route>;
 
 /** @throws Response 503 UNAVAILABLE where it could not be asked */
 export function listProviderRoutes(context: AppLoadContext): Promise<RoutedModel[]> {
-  return readConsole(context, { name: "list_provider_routes", args: {}, schema: models });
+  return callFunction(context, { name: "private.list_provider_routes", schema: models });
 }
 
 /** Returns why callers get 404 for an enabled model, or null. */

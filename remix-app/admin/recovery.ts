@@ -6,7 +6,7 @@ import { deliverMail } from "../mail/transport.ts";
 import { newCredential } from "../recovery/credential.ts";
 import { recoveryMail } from "../recovery/recovery-mail.ts";
 import { emailSchema } from "../session/credentials.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -88,10 +88,8 @@ export type RecoveryOverview = z.infer<typeof overviewSchema>;
  * @throws Response 503 UNAVAILABLE where it could not be asked
  */
 export async function findRecovery(context: AppLoadContext, email: string): Promise<RecoveryOverview> {
-  const { data, error } = await callConsole(context, { name: "recovery_overview", args: { of_email: email } });
-  const overview = overviewSchema.safeParse(data);
-  if (error || !overview.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
-  return overview.data;
+  const args = { of_email: email };
+  return callFunction(context, { name: "private.recovery_overview", args, schema: overviewSchema });
 }
 
 /** Overrides what blocks an email, for some days. Who has no account gets one with the recovery. */

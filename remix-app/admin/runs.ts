@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { type RunDetail, runDetail } from "../studio/runs/runs.ts";
-import { readConsole } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const foundRuns = z.array(
   z.object({
@@ -31,7 +31,7 @@ export type ConsoleRun = RunDetail & z.infer<typeof place>;
  * @throws Response 503 UNAVAILABLE where it could not be asked
  */
 export function findRuns(context: AppLoadContext, term: string): Promise<FoundRun[]> {
-  return readConsole(context, { name: "find_runs", args: { term }, schema: foundRuns });
+  return callFunction(context, { name: "private.find_runs", args: { term }, schema: foundRuns });
 }
 
 /**
@@ -41,7 +41,7 @@ export function findRuns(context: AppLoadContext, term: string): Promise<FoundRu
 export async function requireRun(context: AppLoadContext, runId: string | undefined): Promise<ConsoleRun> {
   const id = z.uuid().safeParse(runId);
   const run = id.success
-    ? await readConsole(context, { name: "read_run", args: { run_id: id.data }, schema: consoleRun })
+    ? await callFunction(context, { name: "private.read_run", args: { run_id: id.data }, schema: consoleRun })
     : null;
   if (run) return run;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This run does not exist." });

@@ -1,15 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import {
-  type ChallengeKey,
-  claimsFor,
-  isChallengeId,
-  refusalOf,
-  secretHashOf,
-  unanswered,
-} from "../session/challenge.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { type ChallengeKey, claimsFor, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
 
@@ -30,7 +23,6 @@ export async function decideChallenge(
   context: AppLoadContext,
   { key, approve, claims, device = {} }: Decision,
 ): Promise<"approved" | "rejected"> {
-  const { env } = context;
   if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
   const decision = {
     id: key.id,
@@ -39,9 +31,8 @@ export async function decideChallenge(
     approve,
     device,
   };
-  const { data, error } = await createServiceClient(env).schema("private").rpc("decide_qr_challenge", { decision });
-  const decided = outcome.safeParse(data);
-  if (error || !decided.success) throw unanswered(context, { asked: "decide_qr_challenge", error });
-  if (decided.data === "approved" || decided.data === "rejected") return decided.data;
-  throw refusalOf(decided.data, context);
+  const call = { name: "private.decide_qr_challenge", args: { decision }, schema: outcome } as const;
+  const decided = await callFunction(context, call);
+  if (decided === "approved" || decided === "rejected") return decided;
+  throw refusalOf(decided, context);
 }

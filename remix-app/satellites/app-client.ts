@@ -3,8 +3,7 @@ import { z } from "zod";
 import { basicChallenge, basicCredentials } from "../http/basic.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
-import { appsUnavailable, callAppFunction } from "./app-database.ts";
+import { callAppFunction } from "./app-database.ts";
 import { type AppKeys, openAppKeys } from "./app-keys.ts";
 import { hashOf } from "./tokens.ts";
 
@@ -74,21 +73,14 @@ export async function requireAllowance(
   context: AppLoadContext,
   attempt: { action: "app_secret" | "handoff"; userId?: string },
 ): Promise<void> {
-  const { env, clientAddress, requestId } = context;
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("begin_attempt", { attempt: { ...attempt, address: clientAddress } });
-  const answer = begun.safeParse(data);
-  if (!answer.success) {
-    console.error(`error request=${requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
-    throw appsUnavailable(context);
-  }
-  if (answer.data.allowed) return;
-  const { retryAfterSeconds } = answer.data;
+  const { clientAddress, requestId } = context;
+  const args = { attempt: { ...attempt, address: clientAddress } };
+  const answer = await callAppFunction(context, { name: "begin_attempt", args, schema: begun });
+  if (answer.allowed) return;
   throw problem("RATE_LIMITED", {
     requestId,
     detail: "That was too often. Wait, then try again.",
-    headers: { "Retry-After": String(retryAfterSeconds) },
+    headers: { "Retry-After": String(answer.retryAfterSeconds) },
   });
 }
 

@@ -1,9 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { describedEvent } from "../activity/record-event.ts";
-import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 
@@ -42,12 +41,7 @@ const outcome = z.enum(["disconnected", "over", "not_found"]);
  * @throws Response 503 UNAVAILABLE where the database did not answer
  */
 export async function listConnectedApps(context: AppLoadContext, user: User): Promise<ConnectedApp[]> {
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("connected_apps", { subject_id: user.id });
-  const apps = listed.safeParse(data);
-  if (error || !apps.success) throw unavailable(context, error?.code);
-  return apps.data;
+  return callFunction(context, { name: "private.connected_apps", args: { subject_id: user.id }, schema: listed });
 }
 
 /**
@@ -59,12 +53,8 @@ export async function wasConnected(
   { user, appName }: { user: User; appName: string },
 ): Promise<boolean> {
   if (!registeredName.test(appName)) return false;
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("app_was_ever_connected", { subject_id: user.id, app_name: appName });
-  const answer = z.boolean().safeParse(data);
-  if (error || !answer.success) throw unavailable(context, error?.code);
-  return answer.data;
+  const args = { subject_id: user.id, app_name: appName };
+  return callFunction(context, { name: "private.app_was_ever_connected", args, schema: z.boolean() });
 }
 
 /**
@@ -78,15 +68,6 @@ export async function disconnectApp(
 ): Promise<z.output<typeof outcome>> {
   if (!registeredName.test(appName)) return "not_found";
   const event = describedEvent(context, { userId: user.id, kind: "app_disconnected" });
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("disconnect_app", { subject_id: user.id, app_name: appName, event });
-  const ended = outcome.safeParse(data);
-  if (error || !ended.success) throw unavailable(context, error?.code);
-  return ended.data;
-}
-
-function unavailable({ requestId }: AppLoadContext, code = "unexpected answer"): Response {
-  console.error(`error request=${requestId} the connected apps could not be reached: ${code}`);
-  return problem("UNAVAILABLE", { requestId });
+  const args = { subject_id: user.id, app_name: appName, event };
+  return callFunction(context, { name: "private.disconnect_app", args, schema: outcome });
 }

@@ -7,7 +7,7 @@ import type { CookieDefinition } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
 import { isReadable } from "../http/readable.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
 /** Two minutes to hand a session over, five to approve a second factor. */
@@ -62,17 +62,12 @@ export async function readChallenge(
   context: AppLoadContext,
   { kind, key, sessionId }: { kind: ChallengeKind; key: ChallengeKey; sessionId: string },
 ): Promise<ChallengeProgress | "not_found" | "forbidden"> {
-  const { env } = context;
   if (!isChallengeId(key.id)) return "not_found";
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("read_login_challenge", {
-      challenge: { id: key.id, kind, secretHash: secretHashOf(key.secret), sessionId },
-    });
-  const read = answer.safeParse(data);
-  if (error || !read.success) throw unanswered(context, { asked: "read_login_challenge", error });
-  if (read.data.outcome !== "known") return read.data.outcome;
-  const { outcome: _, ...progress } = read.data;
+  const args = { challenge: { id: key.id, kind, secretHash: secretHashOf(key.secret), sessionId } };
+  const call = { name: "private.read_login_challenge", args, schema: answer } as const;
+  const read = await callFunction(context, call);
+  if (read.outcome !== "known") return read.outcome;
+  const { outcome: _, ...progress } = read;
   return progress;
 }
 
@@ -159,33 +154,24 @@ export async function beginChallenge(
   context: AppLoadContext,
   { kind, user, pairCodeHash }: { kind: ChallengeKind; user: User; pairCodeHash?: (id: string) => string },
 ): Promise<BegunChallenge> {
-  const { env, requestId, clientAddress, userAgent } = context;
+  const { requestId, clientAddress, userAgent } = context;
   const id = randomUUID();
   const secret = randomBytes(secretBytes).toString("base64url");
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("begin_login_challenge", {
-      challenge: {
-        id,
-        kind,
-        userId: user.id,
-        sessionId: user.sessionId,
-        secretHash: secretHashOf(secret),
-        pairCodeHash: pairCodeHash?.(id),
-        metadata: { device: deviceName(userAgent), address: clientAddress },
-      },
-    });
-  const begun = begunAnswer.safeParse(data);
-  if (error || !begun.success) throw unanswered(context, { asked: "begin_login_challenge", error });
-  if (begun.data.outcome === "limited") {
-    const detail = "You asked for too many codes. Wait a few minutes, then ask again.";
-    throw problem("RATE_LIMITED", {
-      requestId,
-      detail,
-      headers: { "Retry-After": String(begun.data.retryAfterSeconds) },
-    });
-  }
-  return { id, secret, expiresAt: begun.data.expiresAt.toISOString() };
+  const challenge = {
+    id,
+    kind,
+    userId: user.id,
+    sessionId: user.sessionId,
+    secretHash: secretHashOf(secret),
+    pairCodeHash: pairCodeHash?.(id),
+    metadata: { device: deviceName(userAgent), address: clientAddress },
+  };
+  const call = { name: "private.begin_login_challenge", args: { challenge }, schema: begunAnswer } as const;
+  const begun = await callFunction(context, call);
+  if (begun.outcome === "begun") return { id, secret, expiresAt: begun.expiresAt.toISOString() };
+  const detail = "You asked for too many codes. Wait a few minutes, then ask again.";
+  const headers = { "Retry-After": String(begun.retryAfterSeconds) };
+  throw problem("RATE_LIMITED", { requestId, detail, headers });
 }
 
 const line = z.string().refine(isReadable);

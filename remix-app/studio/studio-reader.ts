@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import { requirePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();
@@ -62,7 +62,7 @@ export async function readStudio<Schema extends z.ZodType>(
           args: { workspace_id: reader.workspaceId, ...args },
           schema: answer,
         })
-      : await readAsMember(context, { reader, name, args, schema: answer });
+      : await callAsMember(context, { member: reader, name, args, schema: answer });
   if (!isRefusal(read)) return read as z.output<Schema>;
   if (read.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   throw problem("INVALID_REQUEST", { requestId, detail: read.fault });
@@ -74,27 +74,18 @@ function isRefusal(read: unknown): read is z.infer<typeof refusal> {
   return outcome === "not_allowed" || outcome === "bad_window";
 }
 
-async function readAsMember<Schema extends z.ZodType>(
-  { env, requestId }: AppLoadContext,
-  {
-    reader: { userId, workspaceId },
-    name,
-    args,
-    schema,
-  }: {
-    reader: StudioMember;
-    name: string;
-    args: Record<string, unknown>;
-    schema: Schema;
-  },
+/**
+ * Calls a function of schema ai in the name of a member.
+ * @throws Response 404 NOT_FOUND for a workspace that is none, 503 UNAVAILABLE
+ */
+export async function callAsMember<Schema extends z.ZodType>(
+  context: AppLoadContext,
+  options: { member: StudioMember; name: string; args?: object; schema: Schema },
 ): Promise<z.output<Schema>> {
+  const { member, name, args, schema } = options;
+  const { userId, workspaceId } = member;
   // An address names what it likes; a member's own workspaces were looked up by it.
-  if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId });
-  const { data, error } = await createServiceClient(env)
-    .schema("ai")
-    .rpc(name, { member_id: userId, workspace: workspaceId, ...args });
-  const answer = schema.safeParse(data);
-  if (!error && answer.success) return answer.data;
-  console.error(`error request=${requestId} ai.${name} failed: ${error?.code ?? "unexpected answer"}`);
-  throw problem("UNAVAILABLE", { requestId });
+  if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const asked = { member_id: userId, workspace: workspaceId, ...args };
+  return callFunction(context, { name: `ai.${name}`, args: asked, schema });
 }

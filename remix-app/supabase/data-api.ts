@@ -1,5 +1,8 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import type { z } from "zod";
 import type { Env } from "../config/env.server.ts";
+import { problem } from "../http/problem.ts";
 
 /** How long one question of the Data API may take. */
 const dataTimeoutMs = 3_000;
@@ -31,6 +34,22 @@ export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?
   });
   if (timeoutMs === undefined) serviceClients.set(env, client);
   return client;
+}
+
+/**
+ * Calls a function that only our server may, and reads its answer.
+ * @throws Response 503 UNAVAILABLE where the database did not answer, or not as agreed; the log says which function
+ */
+export async function callFunction<Schema extends z.ZodType>(
+  { env, requestId }: Pick<AppLoadContext, "env" | "requestId">,
+  { name, args, schema }: { name: `${"ai" | "private"}.${string}`; args?: object; schema: Schema },
+): Promise<z.output<Schema>> {
+  const [area = "", called = ""] = name.split(".");
+  const { data, error } = await createServiceClient(env).schema(area).rpc(called, args);
+  const answer = schema.safeParse(data);
+  if (!error && answer.success) return answer.data;
+  console.error(`error request=${requestId} ${name} failed: ${error?.code || "unexpected answer"}`);
+  throw problem("UNAVAILABLE", { requestId });
 }
 
 /** The client for the Data API of one request, as the user whose token it is, under row-level security. */

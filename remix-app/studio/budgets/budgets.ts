@@ -1,15 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import type { CsvColumn } from "../../http/csv.ts";
 import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import type { WorkspacePermission } from "../../workspaces/permission.ts";
-import type { StudioMember } from "../studio-reader.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 
 const budgetScope = z.enum(["workspace", "app", "key"]);
@@ -70,12 +68,12 @@ const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
  */
 export async function readBudgets(
   context: AppLoadContext,
-  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
+  { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
 ) {
   const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
-  const asked = { member_id: userId, workspace: workspaceId, after, page_size: limit + 1 };
-  const answered = await database(context).rpc("read_budgets", asked);
-  const { outcome: _, budgets: found, ...page } = answerOf(context, { ...answered, schema: read });
+  const args = { after, page_size: limit + 1 };
+  const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: read });
+  const { outcome: _, budgets: found, ...page } = allowed(context, answer);
   const { records, nextCursor } = pageOf(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
   const budgets: Budget[] = records.map(({ position: __, ...budget }) => budget);
   return { ...page, budgets, nextCursor };
@@ -124,36 +122,24 @@ export async function changeBudget(
   context: AppLoadContext,
   change: StudioMember & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
 ): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
-  const answered = await database(context).rpc("change_budget", {
-    member_id: change.userId,
-    workspace: change.workspaceId,
-    scope: change.scope,
-    subject: change.subjectId,
-    limit_usd: change.limitUsd,
-    read_limit_usd: change.readUsd,
-  });
-  const answer = answerOf(context, { ...answered, schema: changed });
+  const { scope, subjectId: subject, limitUsd: limit_usd, readUsd: read_limit_usd, ...member } = change;
+  const args = { scope, subject, limit_usd, read_limit_usd };
+  const answer = allowed(
+    context,
+    await callAsMember(context, { member, name: "change_budget", args, schema: changed }),
+  );
   if (answer.outcome === "changed_meanwhile") return answer;
   const { outcome } = answer;
   if (outcome !== "not_found") return { outcome };
   throw problem("NOT_FOUND", { requestId: context.requestId });
 }
 
-function database({ env }: AppLoadContext) {
-  return createServiceClient(env).schema("ai");
-}
-
-function answerOf<Answer extends { outcome: string }>(
+function allowed<Answer extends { outcome: string }>(
   { requestId }: AppLoadContext,
-  { data, error, schema }: { data: unknown; error: PostgrestError | null; schema: z.ZodType<Answer> },
+  answer: Answer,
 ): Exclude<Answer, { outcome: "not_allowed" }> {
-  const answer = schema.safeParse(data);
-  if (error || !answer.success) {
-    console.error(`error request=${requestId} budgets could not be read or changed: ${error?.code ?? "answer"}`);
-    throw problem("UNAVAILABLE", { requestId });
-  }
-  if (answer.data.outcome === "not_allowed") {
+  if (answer.outcome === "not_allowed") {
     throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
   }
-  return answer.data as Exclude<Answer, { outcome: "not_allowed" }>;
+  return answer as Exclude<Answer, { outcome: "not_allowed" }>;
 }

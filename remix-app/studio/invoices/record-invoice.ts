@@ -3,9 +3,8 @@ import { z } from "zod";
 import type { enteredInvoice } from "#shared/provider-records.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
-import type { StudioMember } from "../studio-reader.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
 import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
 import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
@@ -35,17 +34,9 @@ type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
  * receipt.
  * @throws Response 503 UNAVAILABLE
  */
-async function keepInvoice(
-  { env, requestId }: AppLoadContext,
-  { userId, workspaceId, invoice: { appId, ...record } }: Entry,
-): Promise<z.output<typeof recorded>> {
-  const { data, error } = await createServiceClient(env)
-    .schema("ai")
-    .rpc("record_provider_invoice", { member_id: userId, workspace: workspaceId, app: appId, record });
-  const answer = recorded.safeParse(data);
-  if (!error && answer.success) return answer.data;
-  console.error(`error request=${requestId} an invoice could not be kept: ${error?.code ?? "unexpected answer"}`);
-  throw problem("UNAVAILABLE", { requestId });
+function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {
+  const args = { app: appId, record };
+  return callAsMember(context, { member, name: "record_provider_invoice", args, schema: recorded });
 }
 
 /**

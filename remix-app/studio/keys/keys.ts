@@ -1,13 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
 import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
-import type { StudioMember } from "../studio-reader.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
 const issued = z.union([
@@ -39,15 +37,6 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
   too_many: { code: "CONFLICT", detail: "The workspace has 200 live keys. Revoke some first." },
 };
 
-function database({ env }: AppLoadContext) {
-  return createServiceClient(env).schema("ai");
-}
-
-function unavailable(error: PostgrestError, { requestId }: AppLoadContext): Response {
-  console.error(`error request=${requestId} keys could not be read or changed: ${error.code}`);
-  return problem("UNAVAILABLE", { requestId });
-}
-
 function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
   const { code, detail } = refusals[outcome];
   return problem(code, { requestId, detail });
@@ -60,8 +49,10 @@ function requireKeyId(keyId: string, context: AppLoadContext): void {
 
 const hex = ({ hash }: NewAiCredential) => Buffer.from(hash).toString("hex");
 
-function readIssued(data: unknown, { context, text }: { context: AppLoadContext; text: string }): IssuedKey {
-  const answer = issued.parse(data);
+function readIssued(
+  answer: z.output<typeof issued>,
+  { context, text }: { context: AppLoadContext; text: string },
+): IssuedKey {
   if (answer.outcome !== "issued") throw refused(answer.outcome, context);
   return { key: answer.key, secret: text };
 }
@@ -72,18 +63,12 @@ function readIssued(data: unknown, { context, text }: { context: AppLoadContext;
  */
 export async function createKey(
   context: AppLoadContext,
-  { userId, workspaceId, key }: StudioMember & { key: NewKey },
+  { key, ...member }: StudioMember & { key: NewKey },
 ): Promise<IssuedKey> {
   const made = await createAiKey();
-  const { data, error } = await database(context).rpc("issue_key", {
-    member_id: userId,
-    workspace: workspaceId,
-    key,
-    lookup: made.lookup,
-    secret_hash: hex(made),
-  });
-  if (error) throw unavailable(error, context);
-  return readIssued(data, { context, text: made.text });
+  const args = { key, lookup: made.lookup, secret_hash: hex(made) };
+  const answer = await callAsMember(context, { member, name: "issue_key", args, schema: issued });
+  return readIssued(answer, { context, text: made.text });
 }
 
 /**
@@ -93,35 +78,23 @@ export async function createKey(
  */
 export async function rotateKey(
   context: AppLoadContext,
-  { userId, workspaceId, keyId, overlapSeconds }: StudioMember & { keyId: string; overlapSeconds: number },
+  { keyId, overlapSeconds, ...member }: StudioMember & { keyId: string; overlapSeconds: number },
 ): Promise<IssuedKey> {
   requireKeyId(keyId, context);
   const made = await createAiKey();
-  const { data, error } = await database(context).rpc("rotate_key", {
-    member_id: userId,
-    workspace: workspaceId,
-    key_id: keyId,
-    overlap_seconds: overlapSeconds,
-    lookup: made.lookup,
-    secret_hash: hex(made),
-  });
-  if (error) throw unavailable(error, context);
-  return readIssued(data, { context, text: made.text });
+  const args = { key_id: keyId, overlap_seconds: overlapSeconds, lookup: made.lookup, secret_hash: hex(made) };
+  const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: issued });
+  return readIssued(answer, { context, text: made.text });
 }
 
 /** Ends a key at once. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
 export async function revokeKey(
   context: AppLoadContext,
-  { userId, workspaceId, keyId }: StudioMember & { keyId: string },
+  { keyId, ...member }: StudioMember & { keyId: string },
 ): Promise<void> {
   requireKeyId(keyId, context);
-  const { data, error } = await database(context).rpc("revoke_key", {
-    member_id: userId,
-    workspace: workspaceId,
-    key_id: keyId,
-  });
-  if (error) throw unavailable(error, context);
-  const { outcome } = revoked.parse(data);
+  const args = { key_id: keyId };
+  const { outcome } = await callAsMember(context, { member, name: "revoke_key", args, schema: revoked });
   if (outcome !== "revoked") throw refused(outcome, context);
 }
 
@@ -131,17 +104,11 @@ export async function revokeKey(
  */
 export async function listKeys(
   context: AppLoadContext,
-  { userId, workspaceId, limit, cursor }: StudioMember & { limit: number; cursor?: string | undefined },
+  { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
 ): Promise<KeyPage> {
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const { data, error } = await database(context).rpc("list_keys", {
-    member_id: userId,
-    workspace: workspaceId,
-    before,
-    page_size: limit + 1,
-  });
-  if (error) throw unavailable(error, context);
-  const answer = listed.parse(data);
+  const args = { before, page_size: limit + 1 };
+  const answer = await callAsMember(context, { member, name: "list_keys", args, schema: listed });
   if (answer.outcome !== "listed") throw refused(answer.outcome, context);
   const { records: keys, nextCursor } = pageOf(answer.keys, { limit, cursorOf: writeCursor });
   return { approval: answer.approval, keys, nextCursor };

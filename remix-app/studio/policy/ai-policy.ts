@@ -1,12 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
-import type { StudioMember } from "../studio-reader.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
@@ -52,20 +50,16 @@ const answered = z.union([
 ]);
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
-export async function readAiPolicy(context: AppLoadContext, { userId, workspaceId }: StudioMember): Promise<AiPolicy> {
-  const asked = { member_id: userId, workspace: workspaceId };
-  const { data, error } = await database(context).rpc("read_workspace_policy", asked);
-  return answerOf(context, { data, error }).policy;
+export async function readAiPolicy(context: AppLoadContext, member: StudioMember): Promise<AiPolicy> {
+  return (await callPolicy(context, { member, name: "read_workspace_policy" })).policy;
 }
 
 /** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function changeAiPolicy(
   context: AppLoadContext,
-  { userId, workspaceId, changes }: StudioMember & { changes: z.output<typeof policyChange> },
+  { changes, ...member }: StudioMember & { changes: z.output<typeof policyChange> },
 ): Promise<AiPolicy> {
-  const asked = { member_id: userId, workspace: workspaceId, changes };
-  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
-  return answerOf(context, { data, error }).policy;
+  return (await callPolicy(context, { member, name: "change_workspace_policy", args: { changes } })).policy;
 }
 
 /**
@@ -77,28 +71,20 @@ export async function changeReadPolicy(
   context: AppLoadContext,
   options: StudioMember & { changes: z.output<typeof policyChange>; readAt: string | null },
 ): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy }> {
-  const { userId, workspaceId, changes, readAt } = options;
-  const asked = { member_id: userId, workspace: workspaceId, changes: { ...changes, readAt } };
-  const { data, error } = await database(context).rpc("change_workspace_policy", asked);
-  const { outcome, policy } = answerOf(context, { data, error });
+  const { changes, readAt, ...member } = options;
+  const args = { changes: { ...changes, readAt } };
+  const { outcome, policy } = await callPolicy(context, { member, name: "change_workspace_policy", args });
   return { outcome: outcome === "changed" ? "changed" : "changed_meanwhile", policy };
 }
 
-function database({ env }: AppLoadContext) {
-  return createServiceClient(env).schema("ai");
-}
-
-function answerOf(
-  { requestId }: AppLoadContext,
-  { data, error }: { data: unknown; error: PostgrestError | null },
-): { outcome: string; policy: AiPolicy } {
-  const answer = answered.safeParse(data);
-  if (error || !answer.success) {
-    console.error(`error request=${requestId} an AI policy could not be read or changed: ${error?.code ?? "answer"}`);
-    throw problem("UNAVAILABLE", { requestId });
-  }
-  if ("policy" in answer.data) return answer.data;
-  if (answer.data.outcome === "not_allowed") {
+async function callPolicy(
+  context: AppLoadContext,
+  call: { member: StudioMember; name: string; args?: object },
+): Promise<{ outcome: string; policy: AiPolicy }> {
+  const answer = await callAsMember(context, { ...call, schema: answered });
+  if ("policy" in answer) return answer;
+  const { requestId } = context;
+  if (answer.outcome === "not_allowed") {
     throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
   }
   const detail = "appBudgets: no enabled external app linked to this workspace.";

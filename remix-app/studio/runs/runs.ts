@@ -5,8 +5,7 @@ import { jsonNumber } from "#shared/raw-json.ts";
 import { pageOf, positionOf } from "../../http/list-page.ts";
 import { readCursor, writeCursor } from "../../http/position-cursor.ts";
 import { problem } from "../../http/problem.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
-import { type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
+import { callAsMember, type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
 import { type RunFilter, type RunSummary, type RunUnitPrice, runAttempt, runStep, runSummary } from "./run-schema.ts";
 import { type KeptContent, readSaid, type Said } from "./said.ts";
 
@@ -59,11 +58,6 @@ const read = z.union([
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
-function unavailable(code: string | undefined, { requestId }: AppLoadContext): Response {
-  console.error(`error request=${requestId} runs could not be read: ${code ?? "answer"}`);
-  return problem("UNAVAILABLE", { requestId });
-}
-
 /**
  * A page of a workspace's runs, the newest first.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
@@ -72,14 +66,11 @@ export async function listRuns(
   context: AppLoadContext,
   options: StudioMember & { filter: RunFilter; limit: number; cursor?: string | undefined },
 ): Promise<{ runs: RunSummary[]; nextCursor: string | null }> {
-  const { userId, workspaceId, filter, limit, cursor } = options;
+  const { filter, limit, cursor, ...member } = options;
   const { requestId } = context;
   const before = positionOf(cursor, { read: readCursor, requestId });
-  const { data, error } = await createServiceClient(context.env)
-    .schema("ai")
-    .rpc("list_runs", { member_id: userId, workspace: workspaceId, filter, before, page_size: limit + 1 });
-  if (error) throw unavailable(error.code, context);
-  const answer = listed.parse(data);
+  const args = { filter, before, page_size: limit + 1 };
+  const answer = await callAsMember(context, { member, name: "list_runs", args, schema: listed });
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
   return { runs, nextCursor };
@@ -91,15 +82,12 @@ export async function listRuns(
  */
 export async function readRun(
   context: AppLoadContext,
-  { userId, workspaceId, runId }: StudioMember & { runId: string },
+  { runId, ...member }: StudioMember & { runId: string },
 ): Promise<RunDetail> {
   const { requestId } = context;
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId });
-  const { data, error } = await createServiceClient(context.env)
-    .schema("ai")
-    .rpc("read_run", { member_id: userId, workspace: workspaceId, run_id: runId });
-  if (error) throw unavailable(error.code, context);
-  const answer = read.parse(data);
+  const args = { run_id: runId };
+  const answer = await callAsMember(context, { member, name: "read_run", args, schema: read });
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   if (answer.outcome !== "read") throw problem("NOT_FOUND", { requestId });
   const { outcome, ...detail } = answer;

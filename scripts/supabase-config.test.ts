@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { notificationMails } from "./local-stack/identity-environment.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
 const config = readFileSync(path.join(root, "supabase/config.toml"), "utf8");
@@ -68,6 +69,13 @@ describe("supabase/config.toml", () => {
     );
     expect(named.sort()).toEqual(readdirSync(path.join(root, "supabase/templates")).sort());
   });
+});
+
+test("supabase/config.toml turns off every notification mail of the identity backend", () => {
+  const sections = [...config.matchAll(/^\[auth\.email\.notification\.(\w+)\]\nenabled = (\w+)$/gm)];
+  expect(sections.map(([, name, enabled]) => [name, enabled])).toEqual(
+    notificationMails.map((name) => [name, "false"]),
+  );
 });
 
 describe("the mail templates", () => {

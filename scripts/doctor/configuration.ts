@@ -30,7 +30,12 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
       throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
-    const settings = Object.assign({}, ...files.map((file) => parseEnvFile(readFileSync(file, "utf8"))));
+    // The operator's own token belongs in the shell, and not in a server's file.
+    const { SUPABASE_ACCESS_TOKEN } = process.env;
+    const settings = Object.assign(
+      { SUPABASE_ACCESS_TOKEN },
+      ...files.map((file) => parseEnvFile(readFileSync(file, "utf8"))),
+    );
     return { source: files.join(" and "), settings, local: false };
   }
   const below = existsSync(".env") ? parseEnvFile(readFileSync(".env", "utf8")) : {};

@@ -4,6 +4,7 @@ import { type Provider, readProviders } from "../../supabase/functions/_gateway/
 import type { Configuration } from "./configuration.ts";
 import { type Finding, fail, unseen } from "./finding.ts";
 import { checkMail } from "./mail-check.ts";
+import { checkNotifications } from "./notification-checks.ts";
 import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway, checkKeys } from "./project-checks.ts";
 import { checkProviders } from "./provider-checks.ts";
 import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
@@ -29,16 +30,16 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
   if (env.SMTP_URL) findings.push(...(await checkMail(env.SMTP_URL)));
   const isOpen = keys.every(({ level }) => level !== "fail");
   if (isOpen)
-    for (const check of projectChecks(env, settings.SUPABASE_DB_URL))
-      findings.push(...(await check().catch(asFinding)));
+    for (const check of projectChecks(env, { settings, local })) findings.push(...(await check().catch(asFinding)));
   return [...findings, ...(await checkModels(providers, isOpen ? env : undefined))];
 }
 
-const projectChecks = (env: Env, dbUrl: string | undefined) => [
+const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "settings" | "local">) => [
   () => checkClock(env),
-  () => checkDatabase(env, dbUrl || undefined),
+  () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   () => checkAuthority(env),
   () => checkBackend(env),
+  async () => [await checkNotifications({ settings: { ...settings, SUPABASE_URL: env.SUPABASE_URL }, local })],
   () => checkGateway(env),
 ];
 

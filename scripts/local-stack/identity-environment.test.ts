@@ -3,17 +3,18 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressesOf } from "./addresses.ts";
-import { identityEnvironment } from "./identity-environment.ts";
+import { identityEnvironment, notificationMails, notificationSetting } from "./identity-environment.ts";
 import { defaultPorts } from "./ports.ts";
 import { loadSecrets } from "./secrets.ts";
 
 const config = readFileSync("supabase/config.toml", "utf8");
 const setting = (name: string) => new RegExp(`^${name} = "?([^"\n]+)"?$`, "m").exec(config)?.[1];
 const dataDir = mkdtempSync(path.join(tmpdir(), "gatehouse-identity-"));
+let options: Parameters<typeof identityEnvironment>[0];
 let environment: Record<string, string>;
 
 beforeAll(async () => {
-  environment = identityEnvironment({
+  options = {
     addresses: addressesOf(defaultPorts, {}),
     ports: defaultPorts,
     secrets: await loadSecrets(dataDir, { clusterExists: false }),
@@ -22,7 +23,8 @@ beforeAll(async () => {
     parentDomain: undefined,
     given: {},
     isBinary: false,
-  });
+  };
+  environment = identityEnvironment(options);
 });
 afterAll(() => rmSync(dataDir, { recursive: true }));
 
@@ -46,3 +48,23 @@ test("the embedded stack's mails have the subjects and templates of supabase/con
     expect(environment[`GOTRUE_MAILER_TEMPLATES_${kind.toUpperCase()}`]).toBe(`http://localhost/templates/${file}`);
   }
 });
+
+test.each([false, true])(
+  "the backend's notification mails stay off in any environment (Supabase Auth: %s)",
+  (isBinary) => {
+    const given = Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "true"]));
+    const started = identityEnvironment({ ...options, given, isBinary });
+    // The names of Supabase Auth 2.196, in its example.env.
+    const names = Object.keys(started).filter((name) => name.startsWith("GOTRUE_MAILER_NOTIFICATIONS_"));
+    expect(names.sort()).toEqual([
+      "GOTRUE_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_UNLINKED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_MFA_FACTOR_UNENROLLED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_PASSWORD_CHANGED_ENABLED",
+      "GOTRUE_MAILER_NOTIFICATIONS_PHONE_CHANGED_ENABLED",
+    ]);
+    expect(names.map((name) => started[name])).toEqual(names.map(() => "false"));
+  },
+);

@@ -60,6 +60,25 @@ const mails = {
 } as const;
 
 /**
+ * Changes that Supabase Auth can mail owners about, by their names in config.toml and the Management API. They stay off:
+ * our triggers queue these mails.
+ */
+export const notificationMails = [
+  "password_changed",
+  "email_changed",
+  "phone_changed",
+  "identity_linked",
+  "identity_unlinked",
+  "mfa_factor_enrolled",
+  "mfa_factor_unenrolled",
+] as const;
+
+/** Returns the setting of Supabase Auth that turns a notification mail on. */
+export function notificationSetting(name: (typeof notificationMails)[number]): string {
+  return `GOTRUE_MAILER_NOTIFICATIONS_${name.toUpperCase()}_ENABLED`;
+}
+
+/**
  * The environment of the identity backend, ours and Supabase Auth's own binary alike. Limits are as hosted where
  * they protect accounts, and out of the way where they only spare a mail provider.
  */
@@ -150,5 +169,7 @@ export function identityEnvironment(
     GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: "Gatehouse",
     GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
     ...given,
+    // Never on, also where a developer's environment turns them on.
+    ...Object.fromEntries(notificationMails.map((name) => [notificationSetting(name), "false"])),
   };
 }

@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, test } from "vitest";
+import { checkNotifications } from "./notification-checks.ts";
+
+const token = "sbp_0123456789abcdef0123456789abcdef01234567";
+const project = "abcdefghijklmnopqrst";
+const hosted = { SUPABASE_URL: `https://${project}.supabase.co`, SUPABASE_ACCESS_TOKEN: token };
+
+/**
+ * Part of what GET /v1/projects/{ref}/config/auth answers, as documented at
+ * https://supabase.com/docs/reference/api/v1-get-auth-service-config: each setting may be null, and the answer holds
+ * secrets.
+ */
+const authConfig = {
+  site_url: "https://gatehouse.example",
+  mailer_autoconfirm: false,
+  mailer_secure_email_change_enabled: true,
+  mailer_notifications_password_changed_enabled: false,
+  mailer_notifications_email_changed_enabled: false,
+  mailer_notifications_phone_changed_enabled: false,
+  mailer_notifications_identity_linked_enabled: null,
+  mailer_notifications_identity_unlinked_enabled: null,
+  mailer_notifications_mfa_factor_enrolled_enabled: false,
+  mailer_notifications_mfa_factor_unenrolled_enabled: false,
+  smtp_pass: "the mail server's password",
+};
+
+/** Checks a project at a Management API that gives this answer, and returns the requests that it got too. */
+async function check(settings: Record<string, string>, [status, body]: [status: number, body: unknown]) {
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    requests.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const finding = await checkNotifications({ settings, local: false }, `http://127.0.0.1:${port}`);
+  server.close();
+  expect(finding.says).not.toContain(token);
+  expect(finding.says).not.toContain(authConfig.smtp_pass);
+  return { finding, requests };
+}
+
+test("finds notification mails off, by one call of the Management API", async () => {
+  const { finding, requests } = await check(hosted, [200, authConfig]);
+  expect(finding).toEqual({ level: "ok", about: "notifications", says: "off at the backend" });
+  expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
+});
+
+test.each([
+  ["password_changed"],
+  ["email_changed"],
+  ["phone_changed"],
+  ["identity_linked"],
+  ["identity_unlinked"],
+  ["mfa_factor_enrolled"],
+  ["mfa_factor_unenrolled"],
+])("fails for %s that is on at the backend, and names it alone", async (name) => {
+  const { finding } = await check(hosted, [200, { ...authConfig, [`mailer_notifications_${name}_enabled`]: true }]);
+  expect(finding.level).toBe("fail");
+  expect(finding.says).toMatch(new RegExp(`^the backend mails ${name}: .*Dashboard, Authentication, Emails`));
+});
+
+test("asks for the project of a custom domain by SUPABASE_PROJECT_ID", async () => {
+  const settings = { ...hosted, SUPABASE_URL: "https://auth.gatehouse.example", SUPABASE_PROJECT_ID: project };
+  const { finding, requests } = await check(settings, [200, authConfig]);
+  expect(finding.level).toBe("ok");
+  expect(requests).toHaveLength(1);
+});
+
+test.each([
+  ["a token that is refused", 401, { message: "Unauthorized" }, "refuses SUPABASE_ACCESS_TOKEN (401)"],
+  ["a token without the right", 403, { message: "Forbidden resource" }, "refuses SUPABASE_ACCESS_TOKEN (403)"],
+  ["a project of somebody else", 404, { message: "Project not found" }, "does not show them (404)"],
+  ["a rate limit", 429, { message: "ThrottlerException: Too Many Requests" }, "does not show them (429)"],
+  ["an answer without the settings", 200, { site_url: "" }, "does not show them"],
+  ["an answer that is not an object", 200, "", "does not show them"],
+])("cannot tell with %s, and says where to look", async (_, status, body, says) => {
+  const { finding } = await check(hosted, [status, body]);
+  expect(finding.level).toBe("unseen");
+  expect(finding.says).toContain(says);
+  expect(finding.says).toContain("Look at Dashboard, Authentication, Emails, Security: all seven must be off.");
+});
+
+test("cannot tell where the Management API does not answer", async () => {
+  const finding = await checkNotifications({ settings: hosted, local: false }, "http://127.0.0.1:9");
+  expect(finding).toMatchObject({ level: "unseen", says: expect.stringContaining("127.0.0.1:9 does not answer") });
+});
+
+const own = { SUPABASE_URL: "https://auth.gatehouse.example", SUPABASE_ACCESS_TOKEN: token };
+const ownBackend = { ...own, GOTRUE_JWT_SECRET: "secret" };
+
+test.each([
+  [
+    "a hosted project without a token",
+    { SUPABASE_URL: hosted.SUPABASE_URL },
+    "unseen",
+    "without SUPABASE_ACCESS_TOKEN",
+  ],
+  ["a domain without a project", own, "unseen", "set SUPABASE_PROJECT_ID"],
+  ["a backend's settings that name none", ownBackend, "ok", "off in the backend's settings"],
+  [
+    "a backend's settings with one off",
+    { ...ownBackend, GOTRUE_MAILER_NOTIFICATIONS_EMAIL_CHANGED_ENABLED: "false" },
+    "ok",
+    "off in the backend's settings",
+  ],
+  [
+    "a backend's settings with one on",
+    { ...ownBackend, GOTRUE_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED: "true" },
+    "fail",
+    "GOTRUE_MAILER_NOTIFICATIONS_MFA_FACTOR_ENROLLED_ENABLED: owners get two mails",
+  ],
+  // Supabase Auth reads settings by Go's strconv.ParseBool.
+  [
+    "a backend's settings with one on as 1",
+    { ...own, GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED: "1" },
+    "fail",
+    "GOTRUE_MAILER_NOTIFICATIONS_IDENTITY_LINKED_ENABLED",
+  ],
+  [
+    "a backend on this machine, whatever project the shell names",
+    { ...hosted, SUPABASE_URL: "http://127.0.0.1:54321", SUPABASE_PROJECT_ID: project },
+    "unseen",
+    "Self-hosted: name its settings too",
+  ],
+])("asks nobody about %s", async (_, settings, level, says) => {
+  const { finding, requests } = await check(settings, [200, authConfig]);
+  expect(finding).toMatchObject({ level, says: expect.stringContaining(says) });
+  expect(requests).toEqual([]);
+});
+
+test("knows that a local stack starts its backend without them", async () => {
+  const settings = { SUPABASE_URL: "http://127.0.0.1:54321" };
+  expect(await checkNotifications({ settings, local: true })).toMatchObject({ level: "ok" });
+});

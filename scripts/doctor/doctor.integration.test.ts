@@ -53,6 +53,12 @@ test("a running local stack is well, with its model providers", async () => {
   expect(failuresOf(findings)).toEqual([]);
   expect(findings).toContainEqual(expect.objectContaining({ level: "ok", about: "provider demo" }));
   expect(findings).toContainEqual(expect.objectContaining({ level: "ok", about: "provider demo_speech" }));
+  expect(findings).toContainEqual(expect.objectContaining({ level: "ok", about: "notifications" }));
+  expect(findings).toContainEqual({
+    level: "ok",
+    about: "auth triggers",
+    says: expect.stringMatching(/^auth\.users: .*\brecord_account_change\b/),
+  });
   const faults = findings.filter(({ about, level }) => about === "models" && level === "fail");
   expect(faults.filter(({ says }) => / of demo-/.test(says))).toEqual([]);
 });

@@ -4,7 +4,9 @@ import type { Env } from "../../remix-app/config/env.server.ts";
 import { isTenantAddress } from "../../remix-app/config/microsoft-tenant.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
 import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
-import { findContentDifferences } from "../local-stack/contents/differences.ts";
+import { describeAuthTriggers } from "../local-stack/contents/auth-triggers.ts";
+import { compareContents, readCheckout } from "../local-stack/contents/differences.ts";
+import { readContents } from "../local-stack/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
@@ -62,12 +64,17 @@ export function judgeSkew(skewMs: number): Finding {
   return (size < skew.failMs ? warn : fail)("clock", `${says}: sessions end early or late. Keep it by NTP.`);
 }
 
-/** How the project's database differs from what this checkout's migrations make. */
+/** How the project's database differs from what this checkout's migrations make, and the triggers on auth's tables. */
 export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
   const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
-  const differences = await findContentDifferences(process.cwd(), project);
-  if (differences.length === 0) return [ok("database", "it holds what this checkout's migrations make")];
-  return differences.map(({ level, says, advice }) => ({ level, about: "database", says: `${says}. ${advice}` }));
+  const [contents, checkout] = [await readContents(project), await readCheckout(process.cwd())];
+  const differences = compareContents(contents, checkout);
+  const compared =
+    differences.length === 0
+      ? [ok("database", "it holds what this checkout's migrations make")]
+      : differences.map(({ level, says, advice }) => ({ level, about: "database", says: `${says}. ${advice}` }));
+  const triggers = describeAuthTriggers(contents, checkout.changes);
+  return [...compared, ...triggers.map(({ level, says }) => ({ level, about: "auth triggers", says }))];
 }
 
 /** Whether the database enforces required MFA, and somebody can use the console. */

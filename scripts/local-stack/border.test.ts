@@ -9,6 +9,7 @@ const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/fu
 
 /** Modules that scripts outside the folder may import, below it. */
 const openToScripts = [
+  "contents/auth-triggers.ts",
   "contents/differences.ts",
   "contents/read-contents.ts",
   "contents/releases.ts",

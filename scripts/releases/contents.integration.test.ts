@@ -7,15 +7,19 @@ import path from "node:path";
 import { getRequestListener } from "@hono/node-server";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ScratchCluster, startScratchCluster } from "../database/scratch-cluster.ts";
+import type { Finding } from "../doctor/finding.ts";
 import { checkDatabase } from "../doctor/project-checks.ts";
+import { authSchemaFile, describeAuthTriggers, parseAuthTrigger } from "../local-stack/contents/auth-triggers.ts";
 import { type Difference, findContentDifferences } from "../local-stack/contents/differences.ts";
-import { manifestFile, objectsFile, readObjectChanges } from "../local-stack/contents/releases.ts";
+import { readContents } from "../local-stack/contents/read-contents.ts";
+import { expectedObjects, manifestFile, objectsFile, readObjectChanges } from "../local-stack/contents/releases.ts";
 import { withDatabase } from "../local-stack/database.ts";
 import { parseEnvironment } from "../local-stack/environment.ts";
 import { planHosted } from "../local-stack/hosted.ts";
 import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 import { readOptions } from "../local-stack/options.ts";
 import { createDataApi } from "../local-stack/services/data-api/data-api.ts";
+import { superuser } from "../local-stack/services/postgres/cluster.ts";
 import { readStack } from "../test/stack.ts";
 import { grantNothingByDefault, recordObjects } from "./record-objects.ts";
 
@@ -41,15 +45,15 @@ afterAll(async () => {
   for (const folder of folders) await rm(folder, { recursive: true });
 });
 
-/** A copy of the migrated database, with `sql` run in it. */
-async function changed(sql: string): Promise<string> {
+/** A copy of the migrated database, with `sql` run in it. Only its owner, Supabase Auth, can change the schema auth. */
+async function changed(sql: string, role = "postgres"): Promise<string> {
   copies += 1;
   const name = `changed_${copies}`;
   const at = (database: string) => Object.assign(new URL(migrated), { pathname: `/${database}` }).href;
   await withDatabase(at("template1"), (client) =>
     client.query(`create database ${name} template ${new URL(migrated).pathname.slice(1)}`),
   );
-  await withDatabase(at(name), (client) => client.query(sql));
+  await withDatabase(Object.assign(new URL(at(name)), { username: role }).href, (client) => client.query(sql));
   return at(name);
 }
 
@@ -270,6 +274,96 @@ describe("by the database's URL", () => {
   });
 });
 
+/** The triggers of the file that defines them: `name on auth.table`. */
+const triggerStatement = /^create or replace trigger (\w+)\s[^;]*?\son (auth\.\w+)\s[^;]*;/gm;
+const statements = [...(await readFile(path.join(root, authSchemaFile), "utf8")).matchAll(triggerStatement)];
+
+describe("the triggers on Supabase Auth's tables", () => {
+  const list = async (sql: string) => {
+    const contents = await readContents({ url: "", secretKey: "", dbUrl: await changed(sql, superuser) });
+    return describeAuthTriggers(contents, await readObjectChanges(root));
+  };
+
+  test.for([
+    [
+      "that were dropped",
+      "drop trigger record_sign_outs on auth.sessions",
+      ["fail dropped: trigger record_sign_outs on auth.sessions"],
+    ],
+    [
+      "that are disabled",
+      "alter table auth.sessions disable trigger record_sign_outs",
+      ["fail disabled: trigger record_sign_outs on auth.sessions"],
+    ],
+    [
+      "of a table that this version of Supabase Auth lacks, with which the product works",
+      "drop table auth.webauthn_credentials cascade",
+      [
+        "warn no table for trigger record_passkey_added on auth.webauthn_credentials",
+        "warn no table for trigger record_passkey_removed on auth.webauthn_credentials",
+        "warn no table for trigger record_passkey_renamed on auth.webauthn_credentials",
+      ],
+    ],
+  ] satisfies [string, string, string[]][])("are named: those %s", async ([, sql, says]) => {
+    expect(await ask(await changed(sql, superuser))).toEqual(says);
+  });
+
+  test("are those of supabase/schemas/auth-schema.sql", async () => {
+    const changes = await readObjectChanges(root);
+    const names = Object.keys(expectedObjects(changes, new Set(Object.keys(changes)))).filter(parseAuthTrigger);
+    expect(statements.map(([, name, table]) => `trigger ${name} on ${table}`).sort()).toEqual(names.sort());
+  });
+
+  test("are listed by table, and foreign ones by the function that they run", async () => {
+    const found = await list(`
+      alter table auth.sessions disable trigger record_sign_outs;
+      create schema crm;
+      create function crm.sync() returns trigger language plpgsql as 'begin return null; end';
+      create trigger sync after insert on auth.users for each row execute function crm.sync()`);
+    const own = Map.groupBy(statements, ([, , table = ""]) => table);
+    expect(found).toEqual([
+      ...[...own.keys()].sort().map((table) => {
+        const names = (own.get(table) ?? []).map(([, name = ""]) => name).sort();
+        const isDisabled = table === "auth.sessions";
+        return {
+          level: isDisabled ? "warn" : "ok",
+          says: `${table}: ${names.join(", ")}${isDisabled ? " (disabled)" : ""}`,
+        };
+      }),
+      { level: "ok", says: "not ours: sync on auth.users, which runs crm.sync" },
+    ]);
+  });
+
+  test("that a missing migration creates are named", async () => {
+    const { migrations, auth } = await readContents({ url: "", secretKey: "", dbUrl: migrated });
+    const changes = await readObjectChanges(root);
+    const last = Object.keys(changes).find(
+      (version) => "trigger record_sign_in on auth.mfa_amr_claims" in (changes[version] ?? {}),
+    );
+    const before = {
+      migrations: migrations.filter((version) => version !== last),
+      auth: {
+        tables: auth?.tables ?? [],
+        triggers: auth?.triggers.filter(({ name }) => name !== "record_sign_in") ?? [],
+      },
+    };
+    expect(describeAuthTriggers(before, changes)).toContainEqual({
+      level: "warn",
+      says: "missing: record_sign_in on auth.mfa_amr_claims. Apply the migrations.",
+    });
+  });
+
+  test("are not listed by a database of before, which cannot describe them", async () => {
+    expect(await list("drop function private.describe_auth_triggers() cascade")).toMatchObject([{ level: "unseen" }]);
+  });
+
+  test("are enabled again by the statement that creates them", async () => {
+    const [statement] = statements.find(([, name]) => name === "record_sign_outs") ?? [];
+    const sql = `alter table auth.sessions disable trigger record_sign_outs; ${statement}`;
+    expect(await ask(await changed(sql, superuser))).toEqual([]);
+  });
+});
+
 /** A checkout with one migration after this one's, which changes a function. */
 async function laterCheckout(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "gatehouse-later-"));
@@ -312,7 +406,10 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   ],
   [
     "a database from before 0.1.0",
-    () => changed("drop function private.describe_database(), private.describe_objects()"),
+    () =>
+      changed(
+        "drop function private.describe_database(), private.describe_objects(), private.describe_auth_triggers()",
+      ),
     ["fail older than 0.1.0: the database cannot describe itself"],
   ],
   [
@@ -393,9 +490,10 @@ describe("the doctor and the hosted start", () => {
       SUPABASE_SECRET_KEY: supabase.secretKey,
     };
     const env = settings as Parameters<typeof checkDatabase>[0];
-    const found = await checkDatabase(env, dbUrl);
+    const withoutTriggers = (findings: Finding[]) => findings.filter(({ about }) => about === "database");
+    const found = withoutTriggers(await checkDatabase(env, dbUrl));
     expect(found.map(({ level, says }) => `${level} ${says.replace(/\. .*/, "")}`)).toEqual(threeNamed);
-    expect(await checkDatabase(env, migrated)).toMatchObject([{ level: "ok", about: "database" }]);
+    expect(withoutTriggers(await checkDatabase(env, migrated))).toMatchObject([{ level: "ok", about: "database" }]);
 
     const start = (url: string) =>
       planHosted(

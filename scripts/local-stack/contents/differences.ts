@@ -1,6 +1,7 @@
 import path from "node:path";
 import { listMigrations, type MigrationFile } from "../migrations.ts";
 import { majorVersion } from "../services/postgres/placement.ts";
+import { type AuthTriggers, authSchemaFile, parseAuthTrigger } from "./auth-triggers.ts";
 import { type Contents, type Project, readContents } from "./read-contents.ts";
 import {
   expectedObjects,
@@ -28,12 +29,16 @@ const warn = (says: string, advice: string): Difference => ({ level: "warn", say
  * @throws StackError when the project cannot be asked
  */
 export async function findContentDifferences(root: string, project: Project): Promise<Difference[]> {
+  return compareContents(await readContents(project), await readCheckout(root));
+}
+
+export async function readCheckout(root: string): Promise<Checkout> {
   const [migrations, changes, manifest] = await Promise.all([
     listMigrations(path.join(root, "supabase/migrations")),
     readObjectChanges(root),
     readManifest(root),
   ]);
-  return compareContents(await readContents(project), { migrations, changes, manifest });
+  return { migrations, changes, manifest };
 }
 
 /** Names each difference with its object. */
@@ -78,7 +83,7 @@ export function compareContents(contents: Contents, checkout: Checkout): Differe
   }
   const expected = expectedObjects(checkout.changes, applied);
   const awaited = expectedObjects(checkout.changes, known);
-  return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact })];
+  return [...differences, ...compareObjects(contents.objects, { expected, awaited, isExact, auth: contents.auth })];
 }
 
 /** The release of a database that lacks migrations of this checkout. */
@@ -91,14 +96,16 @@ function describeAge(applied: ReadonlySet<string>, { manifest }: Checkout): stri
     : `older than ${manifest.releases[0]?.version}: the database lacks migrations of it`;
 }
 
+type Comparison = { expected: Objects; awaited: Objects; isExact: boolean; auth: AuthTriggers | undefined };
+
 /** @param awaited what the missing migrations make too: where it exists already, it is not extra */
-function compareObjects(
-  actual: Objects,
-  { expected, awaited, isExact }: { expected: Objects; awaited: Objects; isExact: boolean },
-): Difference[] {
+function compareObjects(actual: Objects, { expected, awaited, isExact, auth }: Comparison): Difference[] {
   const isGrant = (name: string) => name.startsWith(grantsPrefix);
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].filter((name) => !isGrant(name));
-  const changed = names.filter((name) => name in expected && name in actual && expected[name] !== actual[name]);
+  const disabled = names.filter((name) => name in expected && isDisabled(name, auth));
+  const changed = names.filter(
+    (name) => name in expected && name in actual && expected[name] !== actual[name] && !disabled.includes(name),
+  );
   const dropped = names.filter((name) => !(name in actual));
   const extra = names.filter((name) => !(name in expected) && !(name in awaited));
   // What belongs to a table or function that is itself dropped or extra is not named.
@@ -112,14 +119,34 @@ function compareObjects(
     ...whole(isExact ? changed : [])
       .sort()
       .map((name) => fail(`changed by hand: ${name}`, "Restore its definition.")),
-    ...[...whole(dropped), ...lost.map(([grant]) => grant)]
+    ...disabled
       .sort()
-      .map((name) => fail(`dropped: ${name}`, "Restore it.")),
+      .map((name) => fail(`disabled: ${name}`, `Create it again from ${authSchemaFile}, which enables it.`)),
+    ...[...whole(dropped), ...lost.map(([grant]) => grant)].sort().map((name) => describeDropped(name, auth)),
     ...whole(extra)
       .sort()
       .map((name) => fail(`extra: ${name}`, "Remove it, or move it to a schema of your own.")),
     ...gained.map((name) => fail(`extra: ${name}`, "Revoke it.")),
   ];
+}
+
+function isDisabled(name: string, auth: AuthTriggers | undefined): boolean {
+  const trigger = parseAuthTrigger(name);
+  return (
+    auth?.triggers.some((one) => one.name === trigger?.name && one.table === trigger.table && !one.enabled) === true
+  );
+}
+
+/** Migrations create a trigger on a table of Supabase Auth only where that version of it has the table. */
+function describeDropped(name: string, auth: AuthTriggers | undefined): Difference {
+  const trigger = parseAuthTrigger(name);
+  if (!trigger) return fail(`dropped: ${name}`, "Restore it.");
+  const create = `create the trigger from ${authSchemaFile}`;
+  if (!auth || auth.tables.includes(trigger.table)) return fail(`dropped: ${name}`, `Restore it: ${create}.`);
+  return warn(
+    `no table for ${name}`,
+    `This version of Supabase Auth lacks auth.${trigger.table}. After an upgrade that adds it, ${create}.`,
+  );
 }
 
 const grantsName = /^grants to (\S+|"[^"]+") on (.+)$/;

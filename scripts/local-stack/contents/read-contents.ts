@@ -2,6 +2,7 @@ import { z } from "zod";
 import { withDatabase } from "../database.ts";
 import { messageOf, StackError } from "../errors.ts";
 import { recordedMigrations } from "../migrations.ts";
+import { authTriggers } from "./auth-triggers.ts";
 
 export type Project = { url: string; secretKey: string; dbUrl: string | undefined };
 
@@ -12,6 +13,8 @@ const contents = z.object({
   migrations: z.array(z.string()),
   /** Undefined where the database cannot describe itself, as before 0.1.0. */
   objects: z.record(z.string(), z.string()).optional(),
+  /** Undefined where the database cannot describe them, as in 0.1.0. */
+  auth: authTriggers.optional(),
 });
 export type Contents = z.infer<typeof contents>;
 
@@ -32,16 +35,18 @@ async function readByUrl(connectionString: string): Promise<Contents> {
   try {
     return await withDatabase(config, async (client) => {
       const [found] = (
-        await client.query<{ postgres: number; describes: boolean }>(
+        await client.query<{ postgres: number; describes: boolean; lists: boolean }>(
           `select current_setting('server_version_num')::int as postgres,
-             to_regprocedure('private.describe_objects()') is not null as describes`,
+             to_regprocedure('private.describe_objects()') is not null as describes,
+             to_regprocedure('private.describe_auth_triggers()') is not null as lists`,
         )
       ).rows;
       const postgres = found?.postgres ?? 0;
       const migrations = (await recordedMigrations(client)).map(({ version }) => version);
       if (!found?.describes || postgres < describable) return { postgres, migrations };
       const { rows } = await client.query("select private.describe_objects() as objects");
-      return contents.parse({ postgres, migrations, objects: rows[0]?.objects });
+      const triggers = found.lists ? await client.query("select private.describe_auth_triggers() as auth") : undefined;
+      return contents.parse({ postgres, migrations, objects: rows[0]?.objects, auth: triggers?.rows[0]?.auth });
     });
   } catch (error) {
     throw new StackError(

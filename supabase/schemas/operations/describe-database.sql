@@ -154,6 +154,40 @@ $$;
 comment on function private.describe_objects() is
   'Every object of ours by name, with a hash of its definition; grants with their list, where * is a grant option.';
 
+create or replace function private.describe_auth_triggers() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with tables as (
+    select c.oid, c.relname as name
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'auth' and c.relkind in ('r', 'p')
+  ), triggers as (
+    select c.name as table_name, t.tgname as name, t.tgenabled in ('O', 'A') as enabled,
+      format('%I.%I', n.nspname, p.proname) as function
+    from pg_trigger t join tables c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
+      join pg_namespace n on n.oid = p.pronamespace
+    where not t.tgisinternal and t.tgparentid = 0
+  )
+  select jsonb_build_object(
+    'tables', (select coalesce(jsonb_agg(c.name order by c.name), '[]') from tables c),
+    'triggers', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('table', t.table_name, 'name', t.name, 'enabled', t.enabled, 'function', t.function)
+          order by t.table_name, t.name
+        ),
+        '[]'
+      )
+      from triggers t
+    )
+  )
+$$;
+comment on function private.describe_auth_triggers() is
+  'The tables of the schema auth, and every trigger on them with the function that it runs, ours and others''.';
+
 -- Definer: the service role cannot read the record of migrations.
 create or replace function private.describe_database() returns jsonb
   language plpgsql
@@ -170,10 +204,11 @@ begin
   return jsonb_build_object(
     'postgres', current_setting('server_version_num')::integer,
     'migrations', coalesce(applied, '[]'),
-    'objects', private.describe_objects()
+    'objects', private.describe_objects(),
+    'auth', private.describe_auth_triggers()
   );
 end
 $$;
 comment on function private.describe_database() is
   'What the doctor and the hosted start compare with the release: the version of Postgres (server_version_num), the '
-  'versions of the migrations recorded, and private.describe_objects().';
+  'versions of the migrations recorded, private.describe_objects() and private.describe_auth_triggers().';

@@ -49,6 +49,11 @@ test("finds notification mails off, by one call of the Management API", async ()
   expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
 });
 
+test("asks about the project of SUPABASE_URL, also where SUPABASE_PROJECT_ID is another one", async () => {
+  const { requests } = await check({ ...hosted, SUPABASE_PROJECT_ID: "another" }, [200, authConfig]);
+  expect(requests).toEqual([`GET /v1/projects/${project}/config/auth Bearer ${token}`]);
+});
+
 test.each([
   ["password_changed"],
   ["email_changed"],

@@ -26,7 +26,7 @@ export async function checkNotifications(
   const { hostname } = new URL(settings.SUPABASE_URL ?? "");
   const onThisMachine = isLoopback(hostname);
   if (local && onThisMachine) return ok(about, "off: a local stack starts its backend without them");
-  const project = onThisMachine ? undefined : settings.SUPABASE_PROJECT_ID || projectOf(hostname);
+  const project = onThisMachine ? undefined : projectOf(hostname) || settings.SUPABASE_PROJECT_ID;
   if (!project) return checkOwnBackend(settings);
   const { SUPABASE_ACCESS_TOKEN: token } = settings;
   if (!token) return unseen(about, `not shown without SUPABASE_ACCESS_TOKEN (docs/operating.md). ${look}`);

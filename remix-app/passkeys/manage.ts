@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { recordEvent } from "../activity/record-event.ts";
+import { announceAddition, recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
@@ -29,6 +29,7 @@ export async function finishRegistration(
   context: AppLoadContext,
   { challengeId, credential, userId }: z.infer<typeof finishRegistrationSchema> & { userId: string },
 ): Promise<void> {
+  await announceAddition(context, { userId, target: Buffer.from(credential.id, "base64url").toString("hex") });
   const { data, error: given } = await context.session
     .authClient()
     .auth.passkey.verifyRegistration({ challengeId, credential });

@@ -99,6 +99,8 @@ describe("a passkey", () => {
         { kind: "sign_in", method: "passkey" },
       ]),
     );
+    expect((await events(owner.id)).filter(({ kind }) => kind === "passkey_added")).toHaveLength(1);
+    expect(await query("select from private.unconfirmed_additions where user_id = $1", [owner.id])).toEqual([]);
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])(

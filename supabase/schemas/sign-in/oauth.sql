@@ -90,7 +90,7 @@ begin
   if not found then
     return verdict = 'refuse';
   end if;
-  select i.id, i.provider, i.email,
+  select i.id, i.provider, i.email, i.created_at >= flow.created_at as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
   into identity
   from auth.identities i
@@ -115,7 +115,7 @@ begin
 
   if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
     delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
-    perform set_config('gatehouse.takes_back', 'on', true);
+    perform set_config('gatehouse.takes_back', case when identity.is_new then 'on' else 'off' end, true);
     perform private.remove_identity(identity.id);
     perform set_config('gatehouse.takes_back', 'off', true);
   end if;

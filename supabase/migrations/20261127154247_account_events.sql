@@ -973,6 +973,60 @@ begin
 end
 $$;
 
+create or replace function private.describe_auth_triggers() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with tables as (
+    select c.oid, c.relname as name
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'auth' and c.relkind in ('r', 'p')
+  ), triggers as (
+    select c.name as table_name, t.tgname as name, t.tgenabled in ('O', 'A') as enabled,
+      format('%I.%I', n.nspname, p.proname) as function
+    from pg_trigger t join tables c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
+      join pg_namespace n on n.oid = p.pronamespace
+    where not t.tgisinternal and t.tgparentid = 0
+  )
+  select jsonb_build_object(
+    'tables', (select coalesce(jsonb_agg(c.name order by c.name), '[]') from tables c),
+    'triggers', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('table', t.table_name, 'name', t.name, 'enabled', t.enabled, 'function', t.function)
+          order by t.table_name, t.name
+        ),
+        '[]'
+      )
+      from triggers t
+    )
+  )
+$$;
+
+-- Definer: the service role cannot read the record of migrations.
+create or replace function private.describe_database() returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  applied jsonb;
+begin
+  if to_regclass('supabase_migrations.schema_migrations') is not null then
+    execute 'select jsonb_agg(m.version order by m.version) from supabase_migrations.schema_migrations m' into applied;
+  end if;
+  return jsonb_build_object(
+    'postgres', current_setting('server_version_num')::integer,
+    'migrations', coalesce(applied, '[]'),
+    'objects', private.describe_objects(),
+    'auth', private.describe_auth_triggers()
+  );
+end
+$$;
+
 -- Definer: flows and identities are the identity backend's, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
   language sql
@@ -1040,7 +1094,7 @@ begin
   if not found then
     return verdict = 'refuse';
   end if;
-  select i.id, i.provider, i.email,
+  select i.id, i.provider, i.email, i.created_at >= flow.created_at as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
   into identity
   from auth.identities i
@@ -1065,7 +1119,7 @@ begin
 
   if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
     delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
-    perform set_config('gatehouse.takes_back', 'on', true);
+    perform set_config('gatehouse.takes_back', case when identity.is_new then 'on' else 'off' end, true);
     perform private.remove_identity(identity.id);
     perform set_config('gatehouse.takes_back', 'off', true);
   end if;
@@ -1085,6 +1139,10 @@ comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb)
   'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
   'recover, and tells the owner (private.record_security_event): { outcome: deleted, mails }, or outcome '
   'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
+
+comment on function private.describe_database() is
+  'What the doctor and the hosted start compare with the release: the version of Postgres (server_version_num), the '
+  'versions of the migrations recorded, private.describe_objects() and private.describe_auth_triggers().';
 
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
@@ -1109,6 +1167,9 @@ comment on function private.claim_due_mails(integer) is
 
 comment on function private.claim_event_mails(uuid) is
   'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
+
+comment on function private.describe_auth_triggers() is
+  'The tables of the schema auth, and every trigger on them with the function that it runs, ours and others''.';
 
 comment on function private.discard_session(uuid, uuid) is
   'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '

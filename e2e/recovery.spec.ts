@@ -32,6 +32,8 @@ for (const javaScriptEnabled of [true, false]) {
       if (javaScriptEnabled) await expectAccessible(page);
       await expectFitsSmallScreens(page);
       await goOn.click();
+      await expect(page.getByRole("heading", { name: "What can open this account" })).toBeVisible();
+      await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 
       await page.context().clearCookies();
@@ -69,6 +71,7 @@ test("a member of whom MFA is required comes back by code, proves the authentica
   if (!app) throw new Error("no app");
   await page.getByLabel("6-digit code").fill(codeOf(app, 1));
   await page.getByRole("button", { name: "Verify" }).click();
+  await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
   await expect(page).toHaveURL(/\/workspaces$/);
   expect(await linkOfMail(member.email, "Your account was recovered")).toContain("/forgot-password");
 });

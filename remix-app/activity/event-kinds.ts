@@ -24,6 +24,13 @@ export const eventKinds = {
     label: "Set a password",
     notice: { subject: "A password was set", what: "A password was set for your account. It can sign in." },
   },
+  password_removed: {
+    label: "Removed the password",
+    notice: {
+      subject: "Your password was removed",
+      what: "The password of your account was removed. It no longer signs in.",
+    },
+  },
   email_change_requested: { label: "Asked to change the email" },
   email_changed: {
     label: "Changed the email",

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { createApp, handOver, signInAgain } from "../../scripts/test/apps.ts";
 import {
   createPerson,
   deletePerson,
@@ -18,6 +19,8 @@ import { recoverAccount } from "./recover-account.ts";
 
 const stack = readStack();
 const page = "/auth/recovery";
+/** Where a recovery leads: to the list of what can open the account, and then on. */
+const review = (next = "/") => `/settings/security/access?${new URLSearchParams({ returnUrl: next })}`;
 let helper: Helper;
 let person: Person;
 
@@ -50,7 +53,7 @@ describe("a recovery link", () => {
     expect(text).not.toContain("Entering the code");
     expect(await browser.post(page, { token, next: "/settings/security" })).toMatchObject({
       status: 302,
-      location: "/settings/security",
+      location: review("/settings/security"),
     });
     expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id }, aal: "aal1", mfa: { satisfied: true } });
     expect(await eventsOf()).toEqual(expect.arrayContaining(["consume by_link", "send issued", "create created"]));
@@ -79,7 +82,7 @@ describe("a recovery link", () => {
     );
     const proof: Record<string, string> = way === "link" ? { token } : { email: person.email.toUpperCase(), code };
     expect(await full.post(page, proof)).toMatchObject({ status: 302, location: "/accounts?full" });
-    expect(await stranger().post(page, proof)).toMatchObject({ status: 302, location: "/" });
+    expect(await stranger().post(page, proof)).toMatchObject({ status: 302, location: review() });
     await Promise.all([...others.map((id) => ({ id })), owner].map(deletePerson));
   });
 
@@ -91,7 +94,7 @@ describe("a recovery link", () => {
     "javascript:alert(1)",
   ])("leads to a page of ours alone, not to %j", async (next) => {
     const { token } = await help();
-    expect((await stranger().post(page, { token, next })).location).toBe("/");
+    expect((await stranger().post(page, { token, next })).location).toBe(review());
   });
 
   test("is for our own pages to post", async () => {
@@ -102,7 +105,7 @@ describe("a recovery link", () => {
       body: new URLSearchParams({ token }),
     });
     expect(response.status).toBe(403);
-    expect((await stranger().post(page, { token })).location).toBe("/");
+    expect((await stranger().post(page, { token })).location).toBe(review());
   });
 
   test("says whom it is beside, and joins that account in the browser", async () => {
@@ -129,7 +132,7 @@ describe("a recovery link", () => {
   test("that is posted ten times at once signs in one", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));
-    expect(answers.filter(({ location }) => location === "/")).toHaveLength(1);
+    expect(answers.filter(({ location }) => location === review())).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 410)).toHaveLength(9);
     expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
   });
@@ -140,7 +143,7 @@ describe("a recovery code", () => {
     const { token, code } = await help();
     const browser = stranger();
     const typed = `${code.slice(0, 3)} ${code.slice(3)}`;
-    expect((await browser.post(page, { email: person.email.toUpperCase(), code: typed })).location).toBe("/");
+    expect((await browser.post(page, { email: person.email.toUpperCase(), code: typed })).location).toBe(review());
     expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id } });
     expect((await stranger().post(page, { token })).status).toBe(410);
   });
@@ -160,7 +163,7 @@ describe("a recovery code", () => {
     expect(shown[0]).toEqual([400, expect.stringContaining("That email and code do not work")]);
     expect(shown[1]).toEqual(shown[0]);
     expect(shown[2]).toEqual(shown[0]);
-    expect((await stranger().post(page, { email: person.email, code })).location).toBe("/");
+    expect((await stranger().post(page, { email: person.email, code })).location).toBe(review());
   });
 
   test("guessed wrongly five times is locked, from everywhere and for a new mail, and the link lives on", async () => {
@@ -179,7 +182,7 @@ describe("a recovery code", () => {
     expect(await eventsOf()).toContain("reject locked");
     const overview = await findRecovery(await openContext(stack), person.email);
     expect(overview.codes).toMatchObject({ wrong: 5, lockedUntil: expect.any(String) });
-    expect((await stranger().post(page, { token: second.token })).location).toBe("/");
+    expect((await stranger().post(page, { token: second.token })).location).toBe(review());
   });
 
   test.each([
@@ -237,7 +240,27 @@ describe("a recovery", () => {
       await query(`drop function ${refuse} cascade`, []);
     }
     expect(await query("select from auth.sessions where user_id = $1", [person.id])).toEqual([]);
-    expect(await recoverAccount(context, { token })).toEqual({ outcome: "recovered", passwordReplaced: true });
+    expect(await recoverAccount(context, { token })).toEqual({
+      outcome: "recovered",
+      known: true,
+      passwordReplaced: true,
+    });
+  });
+
+  test("of an account without a second factor ends what was open before, and shows what can open it now", async () => {
+    const elsewhere = await enter(person);
+    const app = await createApp({ scopes: ["profile"] });
+    await handOver({ ...person, ...(await signInAgain(person)) }, app);
+    const { token } = await help();
+    const browser = stranger();
+    const { location } = await browser.post(page, { token });
+    expect(location).toBe(review());
+    expect((await elsewhere.get("/settings/security")).location).toContain("/login");
+    expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
+    const open = "select from private.app_sessions where user_id = $1 and revoked_at is null";
+    expect(await query(open, [person.id])).toEqual([]);
+    const list = await browser.get(location ?? "");
+    expect([list.status, list.words]).toEqual([200, expect.stringContaining("What can open this account")]);
   });
 
   test("makes the account of an email that has none", async () => {
@@ -256,7 +279,9 @@ describe("a recovery", () => {
     await requireMfa(person);
     const { token } = await help();
     const browser = stranger();
-    expect((await browser.post(page, { token, next: "/workspaces" })).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+    expect((await browser.post(page, { token, next: "/workspaces" })).location).toBe(
+      `/mfa?${new URLSearchParams({ returnUrl: review("/workspaces") })}`,
+    );
     const refused = await browser.get("/api/v1/users/me/sessions");
     expect([refused.status, JSON.parse(refused.text).code]).toEqual([403, "MFA_REQUIRED"]);
     const [policy] = await query<{ boundary: number; primary: number; signed_in: number }>(

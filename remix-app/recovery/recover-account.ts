@@ -14,7 +14,12 @@ export type Proof = { token: string } | { email: string; code: string };
 
 /** What became of it; where it failed, what to say of it and with which status. */
 export type AccountRecovery =
-  | { outcome: "recovered"; passwordReplaced: boolean }
+  | {
+      outcome: "recovered";
+      /** Whether the account was there before. */
+      known: boolean;
+      passwordReplaced: boolean;
+    }
   | { outcome: "failed"; status: 400 | 403 | 410 | 429 | 503; message: string };
 
 const consumed = z.object({
@@ -30,8 +35,9 @@ const consumed = z.object({
 const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
 
 /**
- * Lets somebody in by what a recovery mail carried: consumes it, lifts what blocks the account or makes the one that is
- * missing, and leaves a session of it in the cookie of the answer, at AAL1. Whether the email, the link or the code was
+ * Lets somebody in by what a recovery mail carried: consumes it, which ends every other session, app session and app
+ * token of the account, lifts what blocks the account or makes the one that is missing, and leaves a session of it in
+ * the cookie of the answer, at AAL1. Whether the email, the link or the code was
  * wrong, used or too late is not said.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
@@ -82,7 +88,8 @@ async function enter(
     context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
-    return { outcome: "recovered", passwordReplaced: known.userId !== null && !confirmed };
+    const existed = known.userId !== null;
+    return { outcome: "recovered", known: existed, passwordReplaced: existed && !confirmed };
   }
   if (minted?.status !== "unknown") {
     const { error } = await createServiceClient(context.env)

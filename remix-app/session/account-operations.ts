@@ -122,4 +122,16 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     answers: [{ status: 200, description: "All their sessions have ended.", schema: signedOut }],
     problems: [],
   },
+  {
+    id: "signOutEverywhere",
+    method: "POST",
+    path: "/api/v1/auth/accounts/logout-everywhere",
+    tag,
+    summary: "Sign the active account out everywhere",
+    description:
+      "Ends every session of the account on every device, this one included, and revokes its app sessions and app tokens. It needs a recent proof of identity.",
+    credentials: ["session", "bearer"],
+    answers: [{ status: 200, description: "The account is signed out everywhere.", schema: signedOut }],
+    problems: ["MFA_REQUIRED", "STEP_UP_REQUIRED"],
+  },
 ];

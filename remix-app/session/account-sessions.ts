@@ -3,7 +3,7 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
 const rows = z.array(
@@ -105,6 +105,16 @@ export async function endOtherSessions(context: AppLoadContext, user: User): Pro
   const { error } = await context.session.authClient().auth.admin.signOut(auth.accessToken, "others");
   if (error) throw unavailable(context, error.code ?? String(error.status));
   await recordEvent(context, { userId: user.id, kind: "other_sessions_revoked" });
+}
+
+/**
+ * Signs a user out of every device and every app, this session included.
+ * @throws Response 503 UNAVAILABLE where the database did not answer; nothing has ended then
+ */
+export async function signOutEverywhere(context: AppLoadContext, user: User): Promise<void> {
+  const args = { subject_id: user.id, actor_session_id: user.sessionId };
+  const ended = await callFunction(context, { name: "private.sign_out_everywhere", args, schema: z.number() });
+  if (ended > 0) await recordEvent(context, { userId: user.id, kind: "all_sessions_revoked" });
 }
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {

@@ -14,6 +14,10 @@ const identity = z.object({
   createdAt: utcText,
   lastSignInAt: utcText.nullable(),
 });
+const foundIdentity = identity.extend({
+  /** Added by a direct call of the identity backend: our pages sign nobody in with it until the owner keeps it. */
+  unconfirmed: z.boolean(),
+});
 
 /** The accounts at providers that an account is linked to. */
 export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
@@ -22,11 +26,11 @@ export type IdentityList = z.output<typeof identityList>;
 const signInMethods = z.object({
   password: z.boolean(),
   passkeys: z.number().int(),
-  identities: z.array(identity),
+  identities: z.array(foundIdentity),
 });
 
 /** An account at a provider that the user's account is linked to, or its own email (provider `email`). */
-export interface LinkedIdentity extends z.infer<typeof identity> {
+export interface LinkedIdentity extends z.infer<typeof foundIdentity> {
   /** Whether another way to sign in would be left without it. */
   unlinkable: boolean;
 }
@@ -57,16 +61,17 @@ export async function listIdentities(context: AppLoadContext, user: User): Promi
   return withUnlinkable(context, await readSignInMethods(context, user.id));
 }
 
-/** Which of an account's identities may go: what must remain is a password, a passkey, or a provider that is on. */
+/** Which identities may be unlinked: a password, a passkey or a confirmed identity of an enabled provider must remain. */
 export function withUnlinkable(
   { env }: Pick<AppLoadContext, "env">,
   { password, passkeys, identities }: SignInMethods,
 ): LinkedIdentity[] {
-  const isUsable = (provider: string) => (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
-  const usable = Number(password) + passkeys + identities.filter(({ provider }) => isUsable(provider)).length;
+  const isUsable = ({ provider, unconfirmed }: z.infer<typeof foundIdentity>) =>
+    !unconfirmed && (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
+  const usable = Number(password) + passkeys + identities.filter(isUsable).length;
   return identities.map((found) => ({
     ...found,
-    unlinkable: !ownProviders.includes(found.provider) && usable > (isUsable(found.provider) ? 1 : 0),
+    unlinkable: !ownProviders.includes(found.provider) && usable > (isUsable(found) ? 1 : 0),
   }));
 }
 

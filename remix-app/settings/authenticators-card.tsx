@@ -2,6 +2,7 @@ import { securityPath } from "../mfa/security-path.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
+import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 interface ListedAuthenticator {
   id: string;
@@ -13,7 +14,14 @@ interface ListedAuthenticator {
 const addPath = `/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`;
 
 /** The authenticator apps of an account: their names and dates, one more, and one less. */
-export function AuthenticatorsCard({ authenticators }: { authenticators: readonly ListedAuthenticator[] }) {
+export function AuthenticatorsCard({
+  authenticators,
+  unconfirmed,
+}: {
+  authenticators: readonly ListedAuthenticator[];
+  /** Ids of what is unconfirmed. */
+  unconfirmed: readonly string[];
+}) {
   return (
     <Card
       id="authenticators"
@@ -31,7 +39,9 @@ export function AuthenticatorsCard({ authenticators }: { authenticators: readonl
               className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0"
             >
               <div className="min-w-0">
-                <p className="font-medium">{name}</p>
+                <p className="font-medium">
+                  {name} {unconfirmed.includes(id) ? <UnconfirmedMark /> : null}
+                </p>
                 <p className="text-muted">
                   Added <RelativeTime at={createdAt} />
                   {lastUsedAt ? (

@@ -6,6 +6,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { ProviderIcon } from "../ui/provider-buttons.tsx";
 import type { LinkableProvider, LinkNotice } from "./linked-accounts.ts";
+import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 export interface LinkedAccountsCardProps {
   providers: readonly LinkableProvider[];
@@ -62,12 +63,14 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
 }
 
 function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: string }) {
-  const { id, email, createdAt, unlinkable } = identity;
+  const { id, email, createdAt, unlinkable, unconfirmed } = identity;
   const name = email ?? `An account at ${label}`;
   return (
     <li className="flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-1">
       <div className="min-w-0">
-        <p className="break-words">{name}</p>
+        <p className="break-words">
+          {name} {unconfirmed ? <UnconfirmedMark /> : null}
+        </p>
         <p className="text-muted text-small">
           Linked <RelativeTime at={createdAt} />
         </p>

@@ -8,6 +8,7 @@ import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
+import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 const words = {
   added: "Your passkey is added. It can sign in from now on.",
@@ -16,7 +17,12 @@ const words = {
 };
 
 /** The passkeys of the account: what there is, and the way to each change. */
-export function PasskeysCard({ passkeys, signals, notice }: PasskeysOverview & { notice: SettingsNotice | null }) {
+export function PasskeysCard({
+  passkeys,
+  signals,
+  unconfirmed,
+  notice,
+}: PasskeysOverview & { unconfirmed: readonly string[]; notice: SettingsNotice | null }) {
   const full = passkeys !== null && passkeys.length >= maxPasskeys;
   return (
     <Card
@@ -39,7 +45,7 @@ export function PasskeysCard({ passkeys, signals, notice }: PasskeysOverview & {
         {passkeys && passkeys.length > 0 ? (
           <ul className="-my-3 divide-y divide-line">
             {passkeys.map((passkey) => (
-              <PasskeyItem key={passkey.id} passkey={passkey} />
+              <PasskeyItem key={passkey.id} passkey={passkey} unconfirmed={unconfirmed.includes(passkey.id)} />
             ))}
           </ul>
         ) : null}
@@ -49,13 +55,16 @@ export function PasskeysCard({ passkeys, signals, notice }: PasskeysOverview & {
   );
 }
 
-function PasskeyItem({ passkey: { id, name, createdAt, lastUsedAt } }: { passkey: Passkey }) {
+function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: boolean }) {
+  const { id, name, createdAt, lastUsedAt } = passkey;
   const address = `/settings/security/passkeys/${id}`;
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3">
       <KeyRound aria-hidden="true" className="size-5 shrink-0 text-muted" />
       <div className="min-w-40 flex-1">
-        <p className="break-words font-medium">{name}</p>
+        <p className="break-words font-medium">
+          {name} {unconfirmed ? <UnconfirmedMark /> : null}
+        </p>
         <p className="text-muted text-small">
           Added <RelativeTime at={createdAt} /> ·{" "}
           {lastUsedAt ? (

@@ -1,11 +1,11 @@
 import { createClient } from "@supabase/supabase-js";
 import pg from "pg";
 import { confirmationLink, linkOfMail } from "../../e2e/mailbox.ts";
-import { codeOf, enrollApps } from "../../remix-app/testing/authenticator-app.ts";
+import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { asApp, createApp, mint, paths, signInAgain } from "../test/apps.ts";
-import { signedInLongAgo } from "../test/people.ts";
+import { insertAuthenticators, signedInLongAgo } from "../test/people.ts";
 import { createHelper } from "../test/recovery-help.ts";
 import { readStack } from "../test/stack.ts";
 import { fillWorkspace } from "./fill-workspace.ts";
@@ -61,8 +61,8 @@ export async function createWorld() {
     return browser.cookie();
   };
 
-  /** Gives an account authenticator apps; its codes of the half-minute are used up with that. */
-  const enroll = async (account: Account, ...names: string[]) => enrollApps(supabase, { ...account, names });
+  /** Gives an account authenticator apps, as enrollment on our page leaves them. */
+  const enroll = (account: Account, ...names: string[]) => insertAuthenticators(account, names);
 
   /** A link that hands a person over to the satellite, as somebody else could have made it. */
   const handOver = async (account: Account): Promise<string> => {

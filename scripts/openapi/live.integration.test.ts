@@ -68,6 +68,7 @@ describe("live answers are as the documents say", () => {
     const last = browserOf(await enter(person));
     await refusals(last, "/api/v1/auth/accounts/switch");
     await last("POST", "/api/v1/auth/accounts/logout-all");
+    await browserOf(await enter(other))("POST", "/api/v1/auth/accounts/logout-everywhere");
     await deletePerson(other);
     expect(faults).toEqual([]);
   });

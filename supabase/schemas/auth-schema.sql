@@ -324,6 +324,18 @@ $$;
 comment on function private.remove_identity(uuid) is
   'Takes an identity off its account, with what application metadata says of it. For definers of this schema alone.';
 
+-- The API changes passwords, but cannot remove one.
+create or replace function private.remove_password(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update auth.users u set encrypted_password = '', updated_at = now() where u.id = subject_id
+$$;
+comment on function private.remove_password(uuid) is
+  'Removes a user''s password. An empty hash is what Supabase Auth itself stores for a user without one.';
+
 -- The API does not check that another way to sign in remains, and cannot in the same transaction.
 create or replace function private.delete_auth_passkey(passkey_id uuid) returns void
   language sql

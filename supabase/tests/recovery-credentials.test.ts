@@ -1,4 +1,6 @@
 import { describe, expect } from "vitest";
+import { introspect, openAppSession, registerApp } from "./app-fixtures.ts";
+import { issueAppToken, tokenOf } from "./app-token-fixtures.ts";
 import { currentSecond, type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 import {
@@ -215,6 +217,27 @@ describe("the policy of who recovers", () => {
     expect(after.primaryBoundary).toBe(after.boundary);
     expect(waitMs).toBeGreaterThanOrEqual(0);
     expect(waitMs).toBeLessThanOrEqual(1_000);
+  });
+
+  test("ends every session, app session and app token of an account whose policy is optional", async ({ db }) => {
+    const { setting: held, pair } = await issueAppToken(db);
+    const { claims } = held;
+    const app = await registerApp(db);
+    const { appHash } = await openAppSession(db, { claims, app });
+    const { email } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [claims.sub],
+    });
+    const { actor } = await needHelp(db);
+    const issued = await issue(db, { actor, overrideId: await override(db, { actor, email }) });
+    expect(await tokenOf(db, pair.access)).toMatchObject({ refused: null });
+    expect(await byLink(db, issued)).toMatchObject({ outcome: "consumed", userId: claims.sub });
+    expect(await db.query("select from auth.sessions where user_id = $1", [claims.sub])).toEqual([]);
+    expect(await introspect(db, { app, hash: appHash })).toMatchObject({ active: false });
+    expect(await tokenOf(db, pair.access)).not.toMatchObject({ refused: null });
+    const live = await db.query("select from ai.app_tokens where user_id = $1 and revoked_at is null", [claims.sub]);
+    expect(live).toEqual([]);
+    expect(await policyOf(db, claims.sub)).toMatchObject({ required: false });
   });
 
   test("stays closed where authenticators are being removed, or nobody can read it", async ({ db }) => {

@@ -159,6 +159,18 @@ describe("unlinking", () => {
     expect(await unlink(db, { userId: user.id, identityId: email })).toEqual({ outcome: "not_unlinkable" });
   });
 
+  test("does not count an unconfirmed identity as the way that remains", async ({ db }) => {
+    const user = await createAccount(db, { providers: ["google", "github"] });
+    const [google = "", github = ""] = user.identities;
+    await db.query(
+      `insert into private.unconfirmed_additions (target_id, user_id, kind) values ($1, $2, 'identity')
+       on conflict do nothing`,
+      [github, user.id],
+    );
+    expect(await unlink(db, { userId: user.id, identityId: google })).toEqual({ outcome: "last_method" });
+    expect(await unlink(db, { userId: user.id, identityId: github })).toMatchObject({ outcome: "unlinked" });
+  });
+
   test("by 50 callers at once leaves one way in", async () => {
     const { db, close } = openPool(10);
     const userId = crypto.randomUUID();

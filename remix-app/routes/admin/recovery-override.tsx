@@ -67,7 +67,7 @@ export default function ConsoleOverridePage() {
     step === "send"
       ? [
           `${email} gets a mail with a link and a code. Either signs in once, within 15 minutes, and nobody here sees them.`,
-          "A mail of before works no more. Once used, it lifts a ban, confirms the email, and ends what was proven before.",
+          "Any earlier email stops working. Once used, it lifts a ban, confirms the email, and signs the account out of every device and app.",
           made,
         ]
       : [

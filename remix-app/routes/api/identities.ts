@@ -6,7 +6,7 @@ import { requireUser } from "../../session/user.ts";
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const identities = await listIdentities(context, await requireUser(context, request));
   return Response.json({
-    identities: identities.map(({ unlinkable: _, ...identity }) => identity),
+    identities: identities.map(({ unlinkable: _, unconfirmed: __, ...identity }) => identity),
     canUnlink: identities.some(({ unlinkable }) => unlinkable),
   } satisfies IdentityList);
 }

@@ -16,8 +16,10 @@ import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
+import { mayReviewAuthenticators } from "../../session/account-access.ts";
 import { revokeSession } from "../../session/sign-out.ts";
 import { secondStepPath, shownAs } from "../../session/user.ts";
+import { accessPathBefore } from "../../settings/paths.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
@@ -45,6 +47,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     email: shownAs(user),
     closed,
     authenticators,
+    reviewPath: (await mayReviewAuthenticators(context, user)) ? accessPathBefore(destination) : null,
     recoveryPath: detour("/mfa/recovery", destination),
     appPath: detour("/mfa/app", destination),
   };
@@ -68,7 +71,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ChallengePage() {
-  const { email, closed, authenticators, recoveryPath, appPath } = useLoaderData<typeof loader>();
+  const { email, closed, authenticators, reviewPath, recoveryPath, appPath } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code }] = useForm<{ factorId: string; code: string }>({ id: "challenge", lastResult });
   if (closed) {
@@ -98,6 +101,15 @@ export default function ChallengePage() {
         />
         <Button className="w-full">Verify</Button>
       </AccountForm>
+      {reviewPath ? (
+        <p>
+          Did you not add this authenticator app?{" "}
+          <a className="link" href={reviewPath}>
+            Check what can open your account
+          </a>{" "}
+          and remove it.
+        </p>
+      ) : null}
       <OtherWays
         ways={[
           {

@@ -6,9 +6,11 @@ import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { passkeysOverview } from "../../passkeys/overview.ts";
 import { listPasskeys } from "../../passkeys/passkeys.ts";
+import { listAccess } from "../../session/account-access.ts";
 import { listSessions } from "../../session/account-sessions.ts";
 import { readSignInMethods } from "../../session/sign-in-methods.ts";
 import { requireUser } from "../../session/user.ts";
+import { AccessCard } from "../../settings/access-card.tsx";
 import { RecentActivityCard } from "../../settings/activity-list.tsx";
 import { AuthenticatorsCard } from "../../settings/authenticators-card.tsx";
 import { ConnectedAppsCard } from "../../settings/connected-apps-card.tsx";
@@ -31,13 +33,14 @@ const eventsShown = 5;
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity] = await Promise.all([
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity, access] = await Promise.all([
     readSignInMethods(context, user.id),
     listPasskeys(context.env, user.id),
     listAuthenticators(context, user.id),
     recoveryState(context, user),
     listSessions(context, user),
     listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+    listAccess(context, user),
   ]);
   const notice = takeNotice(context, request);
   return {
@@ -49,18 +52,21 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     linkedAccounts: linkedAccountsOf(context, { methods, notice }),
     sessions,
     activity,
+    confirmedAt: access.confirmedAt,
+    unconfirmed: access.ways.flatMap(({ id, unconfirmed }) => (unconfirmed && id ? [id] : [])),
   };
 }
 
 /** What signs in comes first, then what watches, then what ends the account. */
 export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
-  const { notice, authenticators } = page;
+  const { notice, authenticators, unconfirmed } = page;
   return (
     <SettingsPage title="Security" lead="How you sign in, where you are signed in, and what happened.">
+      <AccessCard confirmedAt={page.confirmedAt} unconfirmed={unconfirmed.length} notice={notice} />
       <PasswordCard exists={page.passwordExists} notice={notice} />
-      <PasskeysCard {...page.passkeys} notice={notice} />
-      <AuthenticatorsCard authenticators={authenticators} />
+      <PasskeysCard {...page.passkeys} unconfirmed={unconfirmed} notice={notice} />
+      <AuthenticatorsCard authenticators={authenticators} unconfirmed={unconfirmed} />
       {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
       <LinkedAccountsCard {...page.linkedAccounts} />
       <SessionsCard sessions={page.sessions} notice={notice} />

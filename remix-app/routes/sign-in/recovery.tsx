@@ -11,6 +11,7 @@ import { recoverAccount } from "../../recovery/recover-account.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { emailSchema } from "../../session/credentials.ts";
 import { requireRoomFor, signedInAs } from "../../session/sign-in-page.ts";
+import { accessPathBefore } from "../../settings/paths.ts";
 import { Address } from "../../ui/address.tsx";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -58,7 +59,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(reply, { status: recovery.status });
   }
   const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
-  const signedIn = await completeSignIn(context, { method: "recovery", destination });
+  const review = recovery.known ? accessPathBefore(destination) : destination;
+  const signedIn = await completeSignIn(context, { method: "recovery", destination: review });
   if (recovery.passwordReplaced) {
     throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
   }

@@ -4,11 +4,13 @@ import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/reac
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
+import { listAccess, preselected } from "../../session/account-access.ts";
 import { changePassword, hasPassword } from "../../session/change-password.ts";
 import { resetPasswordSchema } from "../../session/credentials.ts";
 import { requireFreshUser } from "../../session/user.ts";
+import { AccessForm } from "../../settings/access-form.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, ButtonLink } from "../../ui/button.tsx";
+import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { NewPasswordField } from "../../ui/field.tsx";
@@ -27,13 +29,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
   if (submission.status !== "success") {
-    return data({ result: submission.reply({ hideFields: ["password"] }), changed: false }, { status: 400 });
+    return data({ result: submission.reply({ hideFields: ["password"] }), review: null }, { status: 400 });
   }
   // Who signs in with a provider alone may ask for the mail as well.
   const first = !(await hasPassword(context, user.id));
   const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "changed") {
-    return data({ result: submission.reply({ hideFields: ["password"] }), changed: true });
+    const access = await listAccess(context, user);
+    const selected = preselected(context, { access, user });
+    const result = submission.reply({ hideFields: ["password"] });
+    return data({ result, review: { access, selected, currentSessionId: user.sessionId } });
   }
   const { httpStatus, formErrors, fieldErrors, ask } = outcome;
   // Only of sessions that no mail has made; that page can ask for more.
@@ -43,19 +48,26 @@ export async function action({ request, context }: ActionFunctionArgs) {
     ...(formErrors ? { formErrors } : {}),
     ...(fieldErrors ? { fieldErrors } : {}),
   });
-  return data({ result, changed: false }, { status: httpStatus });
+  return data({ result, review: null }, { status: httpStatus });
 }
 
 export default function ResetPasswordPage() {
   const { email, returnUrl, first, listed } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
-  if (answer?.changed) {
+  if (answer?.review) {
     return (
-      <EntryPage title="Your password is changed" lead="Every other device has been signed out of this account.">
-        <ButtonLink href={returnUrl} variant="primary" className="w-full">
-          Continue
-        </ButtonLink>
+      <EntryPage
+        title="Your password is changed"
+        lead="Every other device and app has been signed out of this account."
+      >
+        <h2 className="font-semibold text-large">What can open this account</h2>
+        <AccessForm {...answer.review} returnUrl={returnUrl} />
+        <p>
+          <a href={returnUrl} className="link">
+            Continue without checking
+          </a>
+        </p>
       </EntryPage>
     );
   }

@@ -37,6 +37,25 @@ async function fillSecurityPage(scene: Scene): Promise<void> {
   await scene.page.reload();
 }
 
+/** Links a provider's account and adds a passkey, as a direct call of the identity backend does. */
+async function addDirectly(scene: Scene): Promise<void> {
+  const { id } = whose(scene);
+  const { query } = scene.world;
+  await query(
+    `insert into auth.identities
+       (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+     values (gen_random_uuid()::text, $1::uuid, jsonb_build_object('sub', $1::text, 'email', 'somebody.else@mail.example'),
+       'google', now(), now(), now())`,
+    [id],
+  );
+  await query(
+    `insert into auth.webauthn_credentials (user_id, credential_id, public_key, friendly_name)
+     values ($1, decode(md5(random()::text), 'hex'), '', 'iCloud Keychain')`,
+    [id],
+  );
+  await scene.page.reload();
+}
+
 /** Signs in to the satellite, and lets an app use AI in their own workspace. */
 async function connectApps(scene: Scene): Promise<void> {
   const { page, world } = scene;
@@ -173,6 +192,40 @@ export const accountStates = statesOf("Account", [
       await scene.page.reload();
       await press(scene.page, "Sign out all others");
       await scene.page.getByText("Every other device is signed out.").waitFor();
+    },
+  ],
+  ["Security, with unconfirmed additions", "settings/security", "guest", "/settings/security", addDirectly],
+  ["What can open an account, a new one", "settings/access", "guest", "/settings/security/access"],
+  [
+    "What can open an account, with additions",
+    "settings/access",
+    "guest",
+    "/settings/security",
+    async (scene) => {
+      await fillSecurityPage(scene);
+      await connectApps(scene);
+      await addDirectly(scene);
+      await scene.page.goto("/settings/security/access");
+    },
+  ],
+  [
+    "What can open an account, refused",
+    "settings/access",
+    "guest",
+    "/settings/security/access",
+    async ({ page }) => {
+      await page.getByLabel("Password").check();
+      await refuse(page, "Remove selected and confirm the rest");
+    },
+  ],
+  [
+    "What can open an account, confirmed",
+    "settings/security",
+    "guest",
+    "/settings/security/access",
+    async ({ page }) => {
+      await press(page, "Remove selected and confirm the rest");
+      await page.getByText("You confirmed everything that can open your account.").waitFor();
     },
   ],
   ["Activity", "settings/activity", "user", "/settings/security/activity"],

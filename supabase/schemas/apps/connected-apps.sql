@@ -84,37 +84,12 @@ create or replace function private.disconnect_app(subject_id uuid, app_name text
 as $$
 declare
   app private.apps;
-  part integer;
-  ended integer := 0;
 begin
   select * into app from private.apps_ever_connected(subject_id) a where a.name = disconnect_app.app_name;
   if not found then
     return 'not_found';
   end if;
-  perform private.lock_app_credentials(subject_id);
-  -- In the order in which one comes of the other: a redemption under way is waited for, and what it made is seen next.
-  -- One that began in the last moment of what it redeems, or renews, is looked for after that moment, too: of a row that
-  -- is not asked for by its last state, whoever changes it is not waited for.
-  update private.cross_app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id
-    and t.app_id = app.id
-    and t.redeemed_at is null
-    and t.revoked_at is null
-    and t.expires_at > now() - interval '1 minute';
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.app_sessions s
-  set revoked_at = now()
-  where s.user_id = subject_id and s.app_id = app.id and s.revoked_at is null and s.ends_at > now();
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update ai.app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id and t.app_id = app.id and t.revoked_at is null and t.refresh_expires_at > now();
-  get diagnostics part = row_count;
-  ended := ended + part;
-  if ended = 0 then
+  if private.end_app_of_account(subject_id, app.id) = 0 then
     return 'over';
   end if;
   perform private.record_security_event(

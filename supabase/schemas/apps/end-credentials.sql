@@ -52,14 +52,107 @@ create or replace function private.revoke_user_app_credentials() returns trigger
   set search_path = ''
 as $$
 begin
-  update private.cross_app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
-  update private.app_sessions s set revoked_at = now() where s.user_id = new.id and s.revoked_at is null;
-  update ai.app_tokens t set revoked_at = now() where t.user_id = new.id and t.revoked_at is null;
+  perform private.end_apps_of_account(new.id);
   return null;
 end
 $$;
 comment on function private.revoke_user_app_credentials() is
-  'Ends whatever apps hold of a person, for good: lifting a ban brings none of it back.';
+  'Revokes all app credentials of a user for good: lifting a ban brings none of them back.';
+
+create or replace function private.end_apps_of_account(subject_id uuid) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(subject_id);
+  update private.cross_app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.user_id = subject_id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
+end
+$$;
+comment on function private.end_apps_of_account(uuid) is
+  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; granted to nobody.';
+
+create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  part integer;
+  ended integer := 0;
+begin
+  perform private.lock_app_credentials(subject_id);
+  -- In the order in which one is made from the other, so that a redemption under way is waited for and its result is
+  -- found next. One that began just before its token expired, or renewed it, is included.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.app_id = ended_app_id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now() - interval '1 minute';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id and s.app_id = ended_app_id and s.revoked_at is null and s.ends_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and t.app_id = ended_app_id and t.revoked_at is null and t.refresh_expires_at > now();
+  get diagnostics part = row_count;
+  return ended + part;
+end
+$$;
+comment on function private.end_app_of_account(uuid, uuid) is
+  'Revokes the sessions, tokens and pending handoffs that one app holds of a user; returns how many. For definers; '
+  'granted to nobody.';
+
+create or replace function private.end_all_access(subject_id uuid) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  ended integer;
+begin
+  perform from auth.users u where u.id = subject_id for update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended
+  from auth.sessions s
+  where s.user_id = subject_id;
+  perform private.end_apps_of_account(subject_id);
+  return ended;
+end
+$$;
+comment on function private.end_all_access(uuid) is
+  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
+  'definers; granted to nobody.';
+
+-- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended integer := private.end_all_access(subject_id);
+begin
+  perform private.add_account_event(subject_id, 'all_sessions_revoked', session_id => actor_session_id)
+  where ended > 0;
+  return ended;
+end
+$$;
+comment on function private.sign_out_everywhere(uuid, uuid) is
+  'Signs an account out of every device and app, records it, and tells the owner. Returns how many sessions it ended; '
+  'concurrent calls record one event.';
 
 -- Definer: whoever may write the registry need not reach the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger

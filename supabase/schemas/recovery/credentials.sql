@@ -180,6 +180,7 @@ begin
     'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
     'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
   ));
+  perform private.end_all_access(account.id);
   -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
     written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
@@ -201,8 +202,8 @@ $$;
 comment on function private.consume_recovery_credential(jsonb) is
   '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
   'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
-  'others, whatever the reason, which is recorded. The account''s boundaries move to this second; a session that counts '
-  'is minted after waitMs.';
+  'others, whatever the reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'its boundaries to this second; a session that counts is minted after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
   returns text

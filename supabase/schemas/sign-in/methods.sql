@@ -16,7 +16,8 @@ as $$
         'provider', i.provider,
         'email', i.email,
         'createdAt', i.created_at,
-        'lastSignInAt', i.last_sign_in_at
+        'lastSignInAt', i.last_sign_in_at,
+        'unconfirmed', exists (select from private.unconfirmed_additions a where a.target_id = i.id)
       ) order by i.created_at, i.id), '[]')
       from auth.identities i
       where i.user_id = u.id
@@ -28,7 +29,35 @@ as $$
 $$;
 comment on function private.list_sign_in_methods(uuid) is
   'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt }] }, or null where there is no such account. Identities that nobody has confirmed are left out.';
+  'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
+  'sign nobody in with it. Identities of a link of ours that is under way are left out.';
+
+create or replace function private.count_sign_in_methods(
+  subject_id uuid,
+  usable_providers text[],
+  without uuid[],
+  without_password boolean default false,
+  confirming uuid[] default '{}'
+) returns bigint
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (methods -> 'password' = 'true'::jsonb and not without_password)::integer
+    + (select count(*) from auth.webauthn_credentials c where c.user_id = subject_id and c.id <> all (without))
+    + (
+      select count(*)
+      from jsonb_to_recordset(methods -> 'identities') as i (id uuid, provider text, unconfirmed boolean)
+      where i.provider = any (usable_providers)
+        and i.id <> all (without)
+        and (not i.unconfirmed or i.id = any (confirming))
+    )
+  from private.list_sign_in_methods(subject_id) as methods
+$$;
+comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
+  'How many usable ways to sign in an account has left without these identities and passkeys. Unconfirmed identities '
+  'count only if they are being confirmed. For definers; granted to nobody.';
 
 -- Definer: identities are in Supabase Auth's tables. Its own call would refuse where one identity is left beside a
 -- password or a passkey, allow where what is left does not work, and give the account another identity's address; and
@@ -42,15 +71,14 @@ as $$
 declare
   account auth.users;
   target record;
-  methods jsonb;
-  remaining bigint;
 begin
   -- One at a time for each account: the next one counts what this one left.
   select u.* into account from auth.users u where u.id = subject_id for update;
-  methods := private.list_sign_in_methods(subject_id);
   select m.id, m.provider, m.email
   into target
-  from jsonb_to_recordset(methods -> 'identities') as m (id uuid, provider text, email text)
+  from jsonb_to_recordset(private.list_sign_in_methods(subject_id) -> 'identities') as m (
+    id uuid, provider text, email text
+  )
   where m.id = target_id;
   if not found then
     return jsonb_build_object('outcome', 'not_found');
@@ -58,21 +86,11 @@ begin
   if target.provider in ('email', 'phone') then
     return jsonb_build_object('outcome', 'not_unlinkable');
   end if;
-
-  select (methods -> 'password' = 'true'::jsonb)::integer + (methods ->> 'passkeys')::bigint + count(*)
-  into remaining
-  from jsonb_to_recordset(methods -> 'identities') as m (id uuid, provider text)
-  where m.id <> target.id and m.provider = any (usable_providers);
-  if remaining = 0 then
+  if private.count_sign_in_methods(subject_id, usable_providers, without => array[target.id]) = 0 then
     return jsonb_build_object('outcome', 'last_method');
   end if;
 
-  -- Else the backend gives the account another identity's address some day, or none.
-  if account.email_confirmed_at is not null and not exists (
-    select from auth.identities i where i.user_id = subject_id and i.provider = 'email'
-  ) then
-    perform private.add_email_identity(account);
-  end if;
+  perform private.keep_email_identity(account);
   perform private.remove_identity(target.id);
   return jsonb_build_object('outcome', 'unlinked', 'provider', target.provider, 'email', target.email);
 end
@@ -80,3 +98,21 @@ $$;
 comment on function private.unlink_identity(uuid, uuid, text[]) is
   'Takes an identity off an account: { outcome: unlinked, provider, email }, or outcome last_method where no way to '
   'sign in would be left, not_unlinkable for the email and phone of the account itself, not_found.';
+
+create or replace function private.keep_email_identity(account auth.users) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if account.email_confirmed_at is not null and not exists (
+    select from auth.identities i where i.user_id = account.id and i.provider = 'email'
+  ) then
+    perform private.add_email_identity(account);
+  end if;
+end
+$$;
+comment on function private.keep_email_identity(auth.users) is
+  'Gives an account an identity of its own email before another one goes: without it, Supabase Auth replaces the email '
+  'by another identity''s. For definers; granted to nobody.';

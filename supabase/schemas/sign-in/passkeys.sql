@@ -42,9 +42,6 @@ create or replace function private.delete_passkey(subject_id uuid, actor_session
   security definer
   set search_path = ''
 as $$
-declare
-  methods jsonb;
-  remaining bigint;
 begin
   -- One at a time for each account, as private.unlink_identity: the next one counts what this one left.
   perform from auth.users u where u.id = subject_id for update;
@@ -62,12 +59,7 @@ begin
     return 'insufficient_aal';
   end if;
 
-  methods := private.list_sign_in_methods(subject_id);
-  select (methods -> 'password' = 'true'::jsonb)::integer + (methods ->> 'passkeys')::bigint - 1 + count(*)
-  into remaining
-  from jsonb_to_recordset(methods -> 'identities') as m (provider text)
-  where m.provider = any (usable_providers);
-  if remaining = 0 then
+  if private.count_sign_in_methods(subject_id, usable_providers, without => array[target_id]) = 0 then
     return 'last_method';
   end if;
   perform private.delete_auth_passkey(target_id);

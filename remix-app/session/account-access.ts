@@ -1,0 +1,183 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { utcText } from "#shared/utc-time.ts";
+import { deviceName } from "../activity/device-name.ts";
+import { recordEvent } from "../activity/record-event.ts";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { getUser, requireFreshUser, type User } from "./user.ts";
+
+const listedWay = z.object({
+  /** Names it in a form: its kind, and its id where it has one. */
+  key: z.string(),
+  kind: z.enum(["password", "identity", "passkey", "authenticator", "session", "app"]),
+  id: z.string().nullable(),
+  name: z.string().nullable(),
+  userAgent: z.string().nullable(),
+  provider: z.string().nullable(),
+  addedAt: utcText,
+  lastUsedAt: utcText.nullable(),
+  /** From where it was added; null where no event says so. */
+  device: z.string().nullable(),
+  address: z.string().nullable(),
+  /** The session that added it, where that is known. */
+  bySession: z.uuid().nullable(),
+  /** Added since the owner last confirmed the list, or since the account was created. */
+  isNew: z.boolean(),
+  /** Added by a direct call of the identity backend that no step-up preceded. */
+  unconfirmed: z.boolean(),
+});
+
+const way = listedWay.transform(({ userAgent, ...found }) =>
+  found.kind === "session" ? { ...found, name: found.name ?? deviceName(userAgent ?? "") } : found,
+);
+
+const accountAccess = z.object({
+  /** When the list was read; a confirmation covers what was added until then. */
+  listedAt: z.string(),
+  confirmedAt: utcText.nullable(),
+  email: z.string().nullable(),
+  ways: z.array(way),
+});
+
+/** Something that can open an account. */
+export type AccessWay = z.output<typeof way>;
+/** Everything that can open an account. */
+export type AccountAccess = z.output<typeof accountAccess>;
+
+/**
+ * Lists everything that can open a user's account.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function listAccess(context: AppLoadContext, user: Pick<User, "id">): Promise<AccountAccess> {
+  return callFunction(context, {
+    name: "private.account_access",
+    args: { subject_id: user.id },
+    schema: accountAccess,
+  });
+}
+
+/**
+ * The keys that the form selects at first: everything new or unconfirmed, except the session that asks, and except what
+ * the account could not do without.
+ */
+export function preselected(
+  { env }: Pick<AppLoadContext, "env">,
+  { access: { ways }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
+): string[] {
+  const suspect = ways.filter(
+    ({ kind, id, isNew, unconfirmed }) => (isNew || unconfirmed) && !(kind === "session" && id === user.sessionId),
+  );
+  const kept = ways.filter((way) => !suspect.includes(way));
+  const signsIn = ({ kind, provider }: AccessWay) =>
+    kind === "passkey" ||
+    (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
+  const needed = (way: AccessWay) =>
+    // A password can be changed instead; one that this session has set is the owner's choice.
+    (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
+    (way.kind === "authenticator" &&
+      user.mfa.policy !== "optional" &&
+      !kept.some(({ kind }) => kind === "authenticator"));
+  return suspect.filter((way) => !needed(way)).map(({ key }) => key);
+}
+
+const confirmation = z.discriminatedUnion("outcome", [
+  z.object({
+    outcome: z.literal("confirmed"),
+    removed: z.array(way),
+    endedSessions: z.array(z.object({ id: z.uuid(), device: z.string().nullable(), userAgent: z.string().nullable() })),
+  }),
+  z.object({ outcome: z.enum(["last_method", "last_of_required", "insufficient_aal", "not_found"]) }),
+]);
+
+/** What became of a confirmation; a refusal changed nothing. */
+export type AccessConfirmation =
+  | { status: "confirmed"; removed: number }
+  | { status: "last_method" | "last_of_required" };
+
+/** What an owner decided about the list that they saw. */
+export interface AccessDecision {
+  listedAt: string;
+  /** Keys of the unconfirmed additions that were on the list. */
+  listed: string[];
+  /** Keys of what to remove. */
+  remove: string[];
+}
+
+/**
+ * Whether a session may decide about authenticators that it cannot prove, because all of the account's were added by
+ * direct calls and it began with a password reset or recovery just now.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function mayReviewAuthenticators(
+  context: AppLoadContext,
+  { id, sessionId }: Pick<User, "id" | "sessionId">,
+): Promise<boolean> {
+  const args = { subject_id: id, actor_session_id: sessionId };
+  return callFunction(context, { name: "private.may_review_authenticators", args, schema: z.boolean() });
+}
+
+/**
+ * The user who may change what can open the account.
+ * @throws Response as {@link requireFreshUser}, unless {@link mayReviewAuthenticators}
+ */
+export async function requireAccessOwner(context: AppLoadContext, request: Request): Promise<User> {
+  const user = await getUser(context);
+  if (user && !user.mfa.satisfied && (await mayReviewAuthenticators(context, user))) return user;
+  return requireFreshUser(context, request);
+}
+
+/**
+ * Removes what the owner selected, signs out what depends on it, and confirms the rest, all in one transaction.
+ * @throws Response 401 REAUTH_REQUIRED where the session has ended; 403 MFA_REQUIRED where it has yet to prove the
+ * account's authenticator; 503 UNAVAILABLE
+ */
+export async function confirmAccess(
+  context: AppLoadContext,
+  { user, decision }: { user: User; decision: AccessDecision },
+): Promise<AccessConfirmation> {
+  const { env, requestId } = context;
+  const result = await callFunction(context, {
+    name: "private.confirm_access",
+    args: {
+      subject_id: user.id,
+      actor_session_id: user.sessionId,
+      removals: decision,
+      usable_providers: env.OAUTH_PROVIDERS,
+    },
+    schema: confirmation,
+  });
+  if (result.outcome === "not_found") throw problem("REAUTH_REQUIRED", { requestId });
+  if (result.outcome === "insufficient_aal") throw problem("MFA_REQUIRED", { requestId });
+  if (result.outcome !== "confirmed") return { status: result.outcome };
+  await describeEvents(context, { userId: user.id, ...result });
+  return { status: "confirmed", removed: result.removed.length };
+}
+
+const removalEvents = {
+  password: "password_removed",
+  identity: "identity_unlinked",
+  passkey: "passkey_removed",
+  authenticator: "authenticator_removed",
+  app: "app_disconnected",
+} as const;
+
+/** Adds this request's device and address to the events that the database recorded with the change. */
+async function describeEvents(
+  context: AppLoadContext,
+  {
+    userId,
+    removed,
+    endedSessions,
+  }: { userId: string } & Pick<
+    Extract<z.output<typeof confirmation>, { outcome: "confirmed" }>,
+    "removed" | "endedSessions"
+  >,
+): Promise<void> {
+  for (const { kind } of removed) {
+    if (kind !== "session") await recordEvent(context, { userId, kind: removalEvents[kind] });
+  }
+  if (endedSessions.length === 0) return;
+  const devices = new Set(endedSessions.map(({ device, userAgent }) => device ?? deviceName(userAgent ?? "")));
+  await recordEvent(context, { userId, kind: "session_revoked", details: { device: [...devices].join(", ") } });
+}

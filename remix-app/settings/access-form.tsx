@@ -1,0 +1,170 @@
+import { providerLabel } from "../config/oauth-providers.ts";
+import type { AccessWay, AccountAccess } from "../session/account-access.ts";
+import { AccountForm } from "../ui/account-form.tsx";
+import { Button } from "../ui/button.tsx";
+import { ErrorSummary } from "../ui/error-summary.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { accessPath } from "./paths.ts";
+import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
+
+/** Why a decision was refused, and the ways that the refusal is about. */
+export interface AccessRefusal {
+  message: string;
+  kinds: readonly AccessWay["kind"][];
+}
+
+export interface AccessFormProps {
+  access: AccountAccess;
+  /** Keys of the selected ways. */
+  selected: readonly string[];
+  currentSessionId: string;
+  /** Where to go afterwards; empty for the Security page. */
+  returnUrl: string;
+  refusal?: AccessRefusal | null;
+}
+
+/** Everything that can open the account, each with when and from where it was added, and the one button for all. */
+export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
+  const { ways, listedAt, confirmedAt } = access;
+  const unconfirmed = ways.filter((way) => way.unconfirmed).map(({ key }) => key);
+  const isCurrent = ({ kind, id }: AccessWay) => kind === "session" && id === currentSessionId;
+  const refused = refusal
+    ? ways.findIndex(({ key, kind }) => selected.includes(key) && refusal.kinds.includes(kind))
+    : -1;
+  return (
+    <AccountForm action={accessPath} data-once className="space-y-5">
+      <ErrorSummary
+        id="access-error"
+        form={refused < 0 ? refusal?.message : null}
+        fields={refused < 0 ? {} : { [fieldId(refused)]: refusal?.message }}
+      />
+      <input type="hidden" name="listedAt" value={listedAt} />
+      <input type="hidden" name="listed" value={unconfirmed.join(" ")} />
+      <input type="hidden" name="returnUrl" value={returnUrl} />
+      <fieldset className="min-w-0">
+        <legend className="max-w-prose text-muted">
+          Everything added since{" "}
+          {confirmedAt ? (
+            <>
+              your last check (<RelativeTime at={confirmedAt} />)
+            </>
+          ) : (
+            "the account was created"
+          )}{" "}
+          is selected. Clear the box of anything you want to keep. This device stays signed in.
+        </legend>
+        <ul className="mt-1 divide-y divide-line">
+          {ways.map((way, index) => (
+            <WayLine
+              key={way.key}
+              way={way}
+              index={index}
+              current={isCurrent(way)}
+              ownPassword={way.kind === "password" && way.bySession === currentSessionId}
+              selected={selected.includes(way.key)}
+              error={index === refused ? (refusal?.message ?? null) : null}
+            />
+          ))}
+        </ul>
+      </fieldset>
+      <Button className="max-sm:w-full">Remove selected and confirm the rest</Button>
+    </AccountForm>
+  );
+}
+
+const fieldId = (index: number) => `remove-${index}`;
+
+function WayLine({
+  way,
+  index,
+  current,
+  ownPassword,
+  selected,
+  error,
+}: {
+  way: AccessWay;
+  index: number;
+  current: boolean;
+  /** Whether this session has set it. */
+  ownPassword: boolean;
+  selected: boolean;
+  error: string | null;
+}) {
+  const id = fieldId(index);
+  const title = <span className="font-medium [overflow-wrap:anywhere]">{nameOf(way)}</span>;
+  return (
+    <li className="flex gap-3 py-3">
+      {current ? (
+        <span aria-hidden="true" className="size-4 shrink-0" />
+      ) : (
+        <input
+          type="checkbox"
+          id={id}
+          name={`remove_${index}`}
+          value={way.key}
+          defaultChecked={selected}
+          aria-describedby={error ? `${id}-error ${id}-facts` : `${id}-facts`}
+          aria-invalid={error ? true : undefined}
+          className="mt-0.5 size-4 shrink-0 cursor-pointer accent-accent"
+        />
+      )}
+      <div className="min-w-0">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          {current ? (
+            title
+          ) : (
+            <label htmlFor={id} className="-my-1 min-w-0 cursor-pointer py-1">
+              {title}
+            </label>
+          )}
+          {current ? <span className="font-medium text-good text-small">This device</span> : null}
+          {way.unconfirmed ? <UnconfirmedMark /> : null}
+          {way.isNew && !way.unconfirmed && !current && !ownPassword ? (
+            <span className="font-medium text-accent text-small">New</span>
+          ) : null}
+        </p>
+        {error ? (
+          <p id={`${id}-error`} className="text-bad">
+            {error}
+          </p>
+        ) : null}
+        <p id={`${id}-facts`} className="text-muted">
+          {kinds[way.kind].verb} <RelativeTime at={way.addedAt} /> {ownPassword ? "from this device" : placeOf(way)}
+          {way.lastUsedAt && !current ? (
+            <>
+              {" · "}
+              {kinds[way.kind].used} <RelativeTime at={way.lastUsedAt} />
+            </>
+          ) : null}
+        </p>
+        {way.kind === "password" && !ownPassword ? (
+          <a className="link" href="/settings/security/password">
+            Change password
+          </a>
+        ) : null}
+      </div>
+    </li>
+  );
+}
+
+const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: string }> = {
+  password: { noun: "Password", verb: "Set", used: "last used" },
+  identity: { noun: "Account", verb: "Linked", used: "last used" },
+  passkey: { noun: "Passkey", verb: "Added", used: "last used" },
+  authenticator: { noun: "Authenticator app", verb: "Added", used: "last used" },
+  session: { noun: "Session", verb: "Signed in", used: "last seen" },
+  app: { noun: "App", verb: "Connected", used: "renewed" },
+};
+
+/** "Passkey: Laptop"; the kind alone where it has no name of its own. */
+function nameOf({ kind, name, provider }: AccessWay): string {
+  const noun = kind === "identity" && provider ? providerLabel(provider) : kinds[kind].noun;
+  return name && name !== noun ? `${noun}: ${name}` : noun;
+}
+
+function placeOf({ kind, device, address }: AccessWay): string {
+  // A session is named after its device.
+  if (kind === "session") return address ? `from ${address}` : "from an unknown address";
+  if (device && address) return `from ${device}, ${address}`;
+  return device || address ? `from ${device ?? address}` : "from an unknown device";
+}

@@ -1,0 +1,28 @@
+/** A form of a page as a browser without scripts would post it. */
+export interface PageForm {
+  /** The fields that the page posts unless somebody changes it. */
+  fields: Record<string, string>;
+  /** Its checkboxes: names by value, and whether each is checked. */
+  boxes: Record<string, { name: string; checked: boolean }>;
+}
+
+/** Reads the fields of the form with that action from a page. */
+export function formOf(html: string, action: string): PageForm {
+  const forms = [...html.matchAll(/<form\b[^>]*>.*?<\/form>/gs)].map(([form]) => form);
+  const form = forms.find((candidate) => attributeOf(/^<form[^>]*>/.exec(candidate)?.[0] ?? "", "action") === action);
+  if (!form) throw new Error(`The page has no form that posts to ${action}.`);
+  const page: PageForm = { fields: {}, boxes: {} };
+  for (const [input] of form.matchAll(/<input\b[^>]*>/g)) {
+    const [name, value] = [attributeOf(input, "name"), attributeOf(input, "value")];
+    const isBox = attributeOf(input, "type") === "checkbox";
+    const checked = /\schecked(=|\s|\/|>)/.test(input);
+    if (isBox) page.boxes[value] = { name, checked };
+    if (!isBox || checked) page.fields[name] = value;
+  }
+  return page;
+}
+
+function attributeOf(tag: string, name: string): string {
+  const value = new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? "";
+  return value.replaceAll("&amp;", "&").replaceAll("&quot;", '"').replaceAll("&#x27;", "'");
+}

@@ -1,0 +1,386 @@
+-- What can open an account, and the owner's confirmation of that list.
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      c.confirmed_at,
+      coalesce(c.confirmed_at, u.created_at) as since,
+      private.list_sign_in_methods(u.id) as methods
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      1 as position,
+      'password' as kind,
+      null::text as id,
+      null::text as name,
+      null::text as user_agent,
+      null::text as provider,
+      coalesce(e.created_at, a.created_at) as added_at,
+      (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) as last_used_at,
+      e.id as event_id
+    from account a
+    left join lateral (
+      select v.id, v.created_at
+      from public.security_events v
+      where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+      order by v.created_at desc, v.id
+      limit 1
+    ) e on true
+    where a.methods -> 'password' = 'true'::jsonb
+
+    union all
+    select
+      2, 'identity', i.id::text, i.email, null, i.provider,
+      -- Supabase Auth makes a new account and its first identity in one call, at two readings of the clock.
+      case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
+      i."lastSignInAt",
+      private.addition_event(a.id, i.id, 'identity_linked')
+    from account a
+    cross join lateral jsonb_to_recordset(a.methods -> 'identities') as i (
+      id uuid, provider text, email text, "createdAt" timestamptz, "lastSignInAt" timestamptz
+    )
+    where i.provider not in ('email', 'phone')
+
+    union all
+    select
+      3, 'passkey', p.id::text, nullif(p.name, ''), null, null, p.created_at, p.last_used_at,
+      private.addition_event(a.id, p.id, 'passkey_added')
+    from account a
+    cross join lateral private.list_passkeys(a.id) p
+
+    union all
+    select
+      4, 'authenticator', f.id::text, nullif(f.friendly_name, ''), null, null, f.created_at, f.last_challenged_at,
+      private.addition_event(a.id, f.id, 'authenticator_added')
+    from account a
+    join auth.mfa_factors f on f.user_id = a.id and f.status = 'verified'
+
+    union all
+    select
+      5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id) s
+
+    union all
+    -- An app that was connected again is as new as its newest credential.
+    select
+      6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
+      (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
+    from account a
+    cross join lateral (
+      select s.app_id, s.created_at as connected_at, s.issued_at as renewed_at, (s.proof).session_id
+      from private.app_sessions s
+      where s.user_id = a.id
+        and s.revoked_at is null
+        and s.expires_at > now()
+        and s.ends_at > now()
+        and private.proof_status(s.proof) <> 'over'
+      union all
+      select t.app_id, t.handed_over_at, t.created_at, (t.proof).session_id
+      from ai.app_tokens t
+      where t.user_id = a.id
+        and t.revoked_at is null
+        and case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end > now()
+        and private.proof_status(t.proof) <> 'over'
+    ) h
+    join private.apps p on p.id = h.app_id
+    group by p.name, p.display_name
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', concat_ws(':', w.kind, w.id),
+        'kind', w.kind,
+        'id', w.id,
+        'name', w.name,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', w.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', w.added_at > a.since,
+        'unconfirmed', n.target_id is not null
+      ) order by w.position, w.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+      left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
+        on true
+    )
+  )
+  from account a
+$$;
+comment on function private.account_access(uuid) is
+  'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
+  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
+  'session or app. isNew: added since the owner last confirmed the list, or since the account was created. Device and '
+  'address are null where no event says where it was added. Null where there is no such account.';
+
+create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select v.id
+  from public.security_events v
+  where v.user_id = subject_id and v.target_id = added_id and v.kind = added_kind
+  order by v.created_at desc, v.id
+  limit 1
+$$;
+comment on function private.addition_event(uuid, uuid, text) is
+  'The event by which an identity, passkey or authenticator was added, or null. For definers; granted to nobody.';
+
+create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select v.id
+  from public.security_events v
+  where v.user_id = subject_id and v.session_id = signed_in_id and v.kind = 'sign_in'
+  order by v.created_at desc, v.id
+  limit 1
+$$;
+comment on function private.sign_in_event(uuid, uuid) is
+  'The event of the sign-in that began a session, or null. For definers; granted to nobody.';
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot write.
+create or replace function private.confirm_access(
+  subject_id uuid,
+  actor_session_id uuid,
+  removals jsonb,
+  usable_providers text[]
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  access jsonb;
+  removed jsonb;
+  passwords boolean;
+  identities uuid[];
+  passkeys uuid[];
+  authenticators uuid[];
+  methods_removed boolean;
+  kept uuid[];
+  ended jsonb;
+begin
+  -- One change of an account's credentials at a time: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for update;
+  if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if not private.may_change_access(subject_id, actor_session_id) then
+    return jsonb_build_object('outcome', 'insufficient_aal');
+  end if;
+
+  access := private.account_access(subject_id);
+  -- Keys of other accounts, and of what is gone, match nothing.
+  select
+    coalesce(jsonb_agg(w), '[]'),
+    coalesce(bool_or(w ->> 'kind' = 'password'), false),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'identity'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'passkey'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'authenticator'), '{}'),
+    coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
+  into removed, passwords, identities, passkeys, authenticators, methods_removed
+  from jsonb_array_elements(access -> 'ways') as w
+  where removals -> 'remove' ? (w ->> 'key') and w ->> 'key' <> 'session:' || actor_session_id;
+
+  select coalesce(array_agg((w ->> 'id')::uuid), '{}')
+  into kept
+  from jsonb_array_elements(access -> 'ways') as w
+  where (w ->> 'unconfirmed')::boolean
+    and removals -> 'listed' ? (w ->> 'key')
+    and not removals -> 'remove' ? (w ->> 'key');
+
+  if methods_removed
+    and private.count_sign_in_methods(
+      subject_id, usable_providers, without => identities || passkeys, without_password => passwords, confirming => kept
+    ) = 0 then
+    return jsonb_build_object('outcome', 'last_method');
+  end if;
+  if authenticators <> '{}'
+    and private.required_mfa_state(account.raw_app_meta_data) <> 'optional'
+    and not exists (
+      select from auth.mfa_factors f
+      where f.user_id = subject_id and f.status = 'verified' and f.id <> all (authenticators)
+    ) then
+    return jsonb_build_object('outcome', 'last_of_required');
+  end if;
+
+  ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
+  if identities <> '{}' then
+    perform private.keep_email_identity(account);
+    perform private.remove_identity(i.id) from unnest(identities) as i (id);
+  end if;
+  perform private.delete_auth_passkey(p.id) from unnest(passkeys) as p (id);
+  perform private.delete_auth_factor(subject_id, f.id) from unnest(authenticators) as f (id);
+  if authenticators <> '{}' and not exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
+  ) then
+    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  end if;
+  if passwords then
+    perform private.remove_password(subject_id);
+  end if;
+  perform private.end_app_of_account(subject_id, a.id)
+  from private.apps a
+  where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
+  -- Triggers record the identities, passkeys and authenticators that went.
+  perform private.add_account_event(
+    subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
+  )
+  from jsonb_array_elements(removed) as w
+  where w ->> 'kind' = 'app';
+  if passwords then
+    perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
+  end if;
+  if ended <> '[]' then
+    perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
+  end if;
+
+  -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
+  insert into private.access_confirmations as c (user_id, confirmed_at)
+  values (subject_id, least((removals ->> 'listedAt')::timestamptz, now()))
+  on conflict (user_id) do update set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at);
+  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
+  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+end
+$$;
+comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
+  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '
+  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key] }, listedAt and listed as the owner saw '
+  'them. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
+  'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
+  'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
+
+create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- Supabase Auth's own rule: an account's authenticator has to be proved in the session.
+  select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    or exists (
+      select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+    )
+    or private.may_review_authenticators(subject_id, actor_session_id)
+$$;
+comment on function private.may_change_access(uuid, uuid) is
+  'Whether a session has proved enough to remove ways into its account. For definers; granted to nobody.';
+
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.users u
+    join auth.mfa_factors f on f.user_id = u.id and f.status = 'verified'
+    left join private.unconfirmed_additions n on n.target_id = f.id
+    where u.id = subject_id and private.required_mfa_state(u.raw_app_meta_data) = 'optional'
+    having count(*) > 0 and count(*) = count(n.target_id)
+  ) and exists (
+    select
+    from auth.sessions s
+    join public.security_events v on v.user_id = s.user_id and v.session_id = s.id and v.kind = 'sign_in'
+    where s.id = actor_session_id
+      and s.user_id = subject_id
+      and s.created_at > now() - interval '10 minutes'
+      and v.method in ('password_reset', 'recovery')
+  )
+$$;
+comment on function private.may_review_authenticators(uuid, uuid) is
+  'Whether a session may decide about authenticators that it cannot prove: all of the account''s are unconfirmed '
+  'additions, none is required, and the session began with a password reset or recovery in the last ten minutes. Without '
+  'this, somebody who knew the password could lock the owner out by enrolling an authenticator of their own.';
+
+create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
+  returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  ended jsonb;
+  others_left boolean;
+begin
+  -- Supabase Auth does not record with which passkey, or with which account at a provider, a session signed in: all
+  -- sessions of that method are signed out.
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', s.id, 'device', e.device, 'userAgent', s.user_agent
+  )), '[]')
+  into ended
+  from auth.sessions s
+  left join public.security_events e on e.id = private.sign_in_event(subject_id, s.id)
+  where s.user_id = subject_id
+    and s.id <> kept_session_id
+    and exists (
+      select
+      from jsonb_array_elements(removed) as w
+      where case w ->> 'kind'
+        when 'session' then w ->> 'id' = s.id::text
+        when 'authenticator' then w ->> 'id' = s.factor_id::text
+        -- Our pages record the provider; a sign-in without them is recorded as oauth.
+        when 'identity' then private.session_used_method(s.id, 'oauth')
+          and coalesce(e.method not like 'oauth:%' or e.method = 'oauth:' || (w ->> 'provider'), true)
+        when 'passkey' then private.session_used_method(s.id, 'passkey')
+        when 'password' then private.session_used_method(s.id, 'password')
+        else false
+      end
+    );
+  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended) as x;
+  return ended;
+end
+$$;
+comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
+  'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them: '
+  '[{ id, device, userAgent }]. For definers; granted to nobody.';
+
+create or replace function private.session_used_method(target_id uuid, method text) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.mfa_amr_claims c
+    where c.session_id = target_id and c.authentication_method = session_used_method.method
+  )
+$$;
+comment on function private.session_used_method(uuid, text) is
+  'Whether a session signed in by a method of Supabase Auth. For definers; granted to nobody.';

@@ -1,0 +1,130 @@
+import { randomUUID } from "node:crypto";
+import { createUser, type Database, one, signIn } from "./database.ts";
+import { createIdentity } from "./oauth-fixtures.ts";
+
+export const usableProviders = ["google", "github"];
+
+/** Something that can open an account, as private.account_access lists it. */
+export interface Way {
+  key: string;
+  kind: string;
+  id: string | null;
+  name: string | null;
+  addedAt: string;
+  lastUsedAt: string | null;
+  device: string | null;
+  address: string | null;
+  bySession: string | null;
+  isNew: boolean;
+  unconfirmed: boolean;
+}
+
+/** The list, as the service role reads it. */
+export async function accessOf(db: Database, userId: string) {
+  const { answer } = await one<{
+    answer: { listedAt: string; confirmedAt: string | null; email: string; ways: Way[] } | null;
+  }>(db, { sql: "select private.account_access($1) as answer", values: [userId] });
+  if (!answer) throw new Error("there is no such account");
+  return answer;
+}
+
+/** The owner's decision about the list of this moment. */
+export async function confirm(
+  db: Database,
+  {
+    userId,
+    sessionId,
+    remove = [],
+    listedAt,
+    listed,
+  }: {
+    userId: string;
+    sessionId: string;
+    remove?: string[];
+    listedAt?: string;
+    listed?: string[];
+  },
+) {
+  const access = await accessOf(db, userId);
+  const removals = {
+    listedAt: listedAt ?? access.listedAt,
+    listed: listed ?? access.ways.map(({ key }) => key),
+    remove,
+  };
+  const { answer } = await one<{
+    answer: { outcome: string; removed?: Way[]; endedSessions?: { id: string; device: string | null }[] };
+  }>(db, {
+    sql: "select private.confirm_access($1, $2, $3, $4) as answer",
+    values: [userId, sessionId, JSON.stringify(removals), usableProviders],
+  });
+  return answer;
+}
+
+/** A confirmed account with a password, a week old, and its owner's session. */
+export async function createOwner(
+  db: Database,
+  { password = true, policy }: { password?: boolean; policy?: object } = {},
+) {
+  const { id: userId, email } = await createUser(db, policy ? { appMetadata: { platform_required_mfa: policy } } : {});
+  await db.query(
+    `update auth.users set encrypted_password = $2, email_confirmed_at = now(), created_at = now() - interval '7 days'
+     where id = $1`,
+    [userId, password ? "$2a$10$hash" : ""],
+  );
+  return { userId, email, claims: await signIn(db, { userId }) };
+}
+
+/** Adds a passkey. @returns its id */
+export async function addPasskey(db: Database, { userId }: { userId: string }): Promise<string> {
+  const { id } = await one<{ id: string }>(db, {
+    sql: `insert into auth.webauthn_credentials (user_id, credential_id, public_key, friendly_name)
+          values ($1, decode(md5(random()::text), 'hex'), '', 'Laptop') returning id`,
+    values: [userId],
+  });
+  return id;
+}
+
+/** Links a Google account. @returns its id */
+export function linkGoogle(
+  db: Database,
+  { userId, createdIn = 0 }: { userId: string; createdIn?: number },
+): Promise<string> {
+  return createIdentity(db, { userId, email: `${randomUUID()}@gmail.example`, createdIn });
+}
+
+/** Starts a session that signed in by a method of Supabase Auth. @returns its id */
+export async function signInBy(
+  db: Database,
+  { userId, method, factorId, logged }: { userId: string; method: string; factorId?: string; logged: string },
+): Promise<string> {
+  const { session_id: id } = await signIn(db, { userId, factorId });
+  await db.query(
+    `insert into auth.mfa_amr_claims (id, session_id, authentication_method, created_at, updated_at)
+     values (gen_random_uuid(), $1, $2, now(), now())`,
+    [id, method],
+  );
+  // As our page describes the event that the trigger recorded.
+  await db.query(
+    `update public.security_events set method = $2, device = 'Firefox on Windows', ip = '198.51.100.9'
+     where session_id = $1 and kind = 'sign_in'`,
+    [id, logged],
+  );
+  return id;
+}
+
+/** Marks an addition as made by a direct call. */
+export async function markUnconfirmed(
+  db: Database,
+  { userId, targetId, kind }: { userId: string; targetId: string; kind: string },
+): Promise<void> {
+  await db.query(
+    `insert into private.unconfirmed_additions (target_id, user_id, kind) values ($1, $2, $3) on conflict do nothing`,
+    [targetId, userId, kind],
+  );
+}
+
+/** The sessions of an account. */
+export async function sessionsOf(db: Database, userId: string): Promise<string[]> {
+  const rows = await db.query<{ id: string }>("select id from auth.sessions where user_id = $1", [userId]);
+  return rows.map(({ id }) => id).sort();
+}

@@ -1,14 +1,12 @@
 import type { HttpBindings } from "@hono/node-server";
 import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
-import { isGatewayCredential } from "./gateway/credential-syntax.ts";
-import { refuseForGateway } from "./gateway/gateway-refusal.ts";
-import { asksForPage } from "./http/asks-for-page.ts";
-import { basicChallenge, basicCredentials } from "./http/basic.ts";
-import { bearerToken } from "./http/bearer.ts";
+import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
+import { basicChallenge, basicCredentials, bearerToken } from "./http/authorization.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
 import { createCookieJar } from "./http/cookies.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
+import { asksForPage } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createRouteTable, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";

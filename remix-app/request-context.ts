@@ -1,9 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Env } from "./config/env.server.ts";
-import { type ClientAddressOptions, clientAddress } from "./http/client-address.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
-import { requestOrigin } from "./http/origin.ts";
-import { requestIdOf } from "./http/request-id.ts";
+import { type ClientAddressOptions, clientAddress, requestIdOf, requestOrigin } from "./http/request-facts.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 import type { RequestSession } from "./session/request-session.ts";
 

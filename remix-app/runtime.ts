@@ -7,8 +7,7 @@ import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { satelliteRuntime } from "./satellite-runtime.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
-import { upkeep } from "./schedule/upkeep.ts";
-import { warnOfBudgets } from "./schedule/warn-of-budgets.ts";
+import { upkeep, warnOfBudgets } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
 

@@ -1,7 +1,6 @@
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { pageOf, positionOf } from "../http/list-page.ts";
-import { readCursor, writeCursor } from "../http/position-cursor.ts";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
 const row = z.object({

@@ -1,8 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
-import { pageOf, positionOf } from "../http/list-page.ts";
-import { readCursor, writeCursor } from "../http/position-cursor.ts";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
 /** What an account's policy may be, as {@link AccountPolicy} has it. */

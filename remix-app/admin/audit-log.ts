@@ -2,8 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcDay } from "#shared/utc-time.ts";
 import type { CsvColumn } from "../http/csv.ts";
-import { pageOf, positionOf } from "../http/list-page.ts";
-import { readCursor, writeCursor } from "../http/position-cursor.ts";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 

@@ -1,6 +1,8 @@
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { DataTable } from "../ui/data-table.tsx";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
+import { modelFault } from "./providers.ts";
 import { usd } from "./words.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
@@ -126,4 +128,52 @@ function holds({ from, until, current }: ModelPrice): string {
   if (current) return until ? `${since}, until ${day(until)}` : since;
   if (until && Date.parse(until) <= Date.now()) return `until ${day(until)}`;
   return from ? `from ${day(from)}` : "never";
+}
+
+/** What the first provider charges that has a price, which is the one usually asked. */
+function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
+  const current = prices.filter((price) => price.current);
+  const first = providers.find((id) => current.some(({ providerId }) => providerId === id));
+  return current.find(({ providerId }) => providerId === first);
+}
+
+/** The catalogue: which models there are, whether they are open, and what they cost now. */
+export function ModelTable({ models, empty }: { models: readonly CatalogueModel[]; empty: string }) {
+  return (
+    <DataTable
+      caption="Models"
+      rows={models}
+      rowKey={({ id }) => id}
+      empty={empty}
+      columns={[
+        {
+          label: "Model",
+          cell: ({ id, displayName }) => (
+            <>
+              <a href={`/admin/models?${new URLSearchParams({ model: id })}`} className="link font-medium">
+                {displayName}
+              </a>
+              <span className="block break-all font-mono text-muted text-small">{id}</span>
+            </>
+          ),
+        },
+        { label: "Kind", small: "hidden", cell: ({ kind }) => kind },
+        {
+          label: "State",
+          small: "aside",
+          cell: (model) => {
+            const fault = model.enabled ? modelFault(model) : "Disabled";
+            return fault ? <span className="text-bad">{fault}</span> : "Enabled";
+          },
+        },
+        { label: "Input now", numeric: true, small: "hidden", cell: (model) => usd(priceOf(model)?.inputUsd ?? null) },
+        {
+          label: "Output now",
+          numeric: true,
+          small: "hidden",
+          cell: (model) => usd(priceOf(model)?.outputUsd ?? null),
+        },
+      ]}
+    />
+  );
 }

@@ -1,7 +1,8 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { Moment, RelativeTime } from "../ui/moment.tsx";
 import { type ModelRoute, modelFault, type RoutedModel } from "./providers.ts";
+import type { FoundRun } from "./runs.ts";
 
 interface Row {
   model: RoutedModel;
@@ -78,3 +79,40 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
 }
 
 const utcTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
+
+/** The runs that a search found. */
+export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
+  return (
+    <DataTable
+      caption="Runs"
+      rows={runs}
+      rowKey={({ id }) => id}
+      empty="No run matches. Enter a whole run id, or the whole request id of a run of the last 31 days."
+      columns={[
+        {
+          label: "Run",
+          cell: ({ id, model, createdAt }) => (
+            <>
+              <a href={`/admin/runs/${id}`} className="link font-medium">
+                {model}
+              </a>
+              <span className="block text-muted text-small">
+                <RelativeTime at={createdAt} />
+              </span>
+            </>
+          ),
+        },
+        { label: "Workspace", cell: ({ workspaceId, workspaceName }) => workspaceName ?? workspaceId },
+        {
+          label: "Status",
+          small: "aside",
+          cell: ({ status, errorCode }) => (
+            <span className={`block first-letter:uppercase ${status === "failed" ? "text-bad" : ""}`}>
+              {errorCode ? `${status} (${errorCode})` : status}
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}

@@ -2,7 +2,6 @@ import { Form } from "@remix-run/react";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field } from "../ui/field.tsx";
-import { maxTermLength } from "./search-term.ts";
 
 /** The search that a list of the console begins with; its term is `q` of the address. */
 export function SearchCard({ title, label, term }: { title: string; label: string; term: string }) {
@@ -25,4 +24,12 @@ export function SearchCard({ title, label, term }: { title: string; label: strin
       </Form>
     </Card>
   );
+}
+
+/** Characters; as long as an email may be. */
+const maxTermLength = 320;
+
+/** What a page of the console is searched for: `q` of its address, trimmed; empty where there is none. */
+export function searchTerm({ url }: Request): string {
+  return (new URL(url).searchParams.get("q") ?? "").replaceAll("\0", "").trim().slice(0, maxTermLength);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { curlOf } from "./curl.ts";
+import { curlOf } from "./describe.ts";
 import type { DescribedOperation, Schema } from "./documents.ts";
 import { schemaLines, typeOf } from "./schema-lines.ts";
 

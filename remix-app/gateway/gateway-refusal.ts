@@ -1,3 +1,6 @@
+import { aiCredentialKind } from "#shared/ai-key.ts";
+import { bearerToken } from "../http/authorization.ts";
+
 /** Those of the gateway's errors (docs/gateway.md, Errors) that this server answers itself: status, type, message. */
 export const gatewayRefusals = {
   invalid_request: [400, "invalid_request_error", "The request is invalid."],
@@ -35,4 +38,10 @@ export function refuseForGateway(
   const error = { message: message ?? text, type, param: param ?? null, code, request_id: requestId };
   const told = { deprecation, link: successorLink(aiUrl), ...headers };
   return Response.json({ error }, { status: status ?? usual, headers: told });
+}
+
+/** Whether an Authorization header may hold a credential of the gateway: a `ttr_ai_` key, a `ttr_app_` token or a JWT. */
+export function isGatewayCredential(authorization: string | null): boolean {
+  const text = /^bearer +(\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
+  return aiCredentialKind(text) !== undefined || bearerToken(authorization) !== null;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { basicAuthorization, basicCredentials } from "./basic.ts";
+import { basicAuthorization, basicCredentials } from "./authorization.ts";
 
 test("what is written is read", () => {
   const credentials = { name: "notes", secret: "s:with:colons=and+more/Ü" };

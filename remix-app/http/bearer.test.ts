@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bearerToken } from "./bearer.ts";
+import { bearerToken } from "./authorization.ts";
 
 test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("the token of %j is read", (authorization) => {
   expect(bearerToken(authorization)).toBe("a.b.c");

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { clientAddress } from "./client-address.ts";
+import { clientAddress } from "./request-facts.ts";
 
 const remoteAddress = "10.0.0.9";
 const address = (forwarded: string | null, trustedProxyHops: number, peer = remoteAddress) =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { eachPage } from "./each-page.ts";
+import { eachPage } from "./list-page.ts";
 
 const pageLength = 10;
 

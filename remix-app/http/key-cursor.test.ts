@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readKeyCursor, writeKeyCursor } from "./key-cursor.ts";
-import { readCursor, writeCursor } from "./position-cursor.ts";
+import { readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "./list-page.ts";
 
 describe("a cursor of texts", () => {
   test.each([[["openai", "2026-10"]], [["", "日本 😀"]], [["a".repeat(256), "\u0001"]]])(

@@ -1,3 +1,5 @@
+import { z } from "zod";
+import { offsetTime } from "#shared/utc-time.ts";
 import { problem } from "./problem.ts";
 
 /**
@@ -26,4 +28,83 @@ export function pageOf<Row>(
   const records = found.slice(0, limit);
   const last = found.length > limit ? records.at(-1) : undefined;
   return { records, nextCursor: last === undefined ? null : cursorOf(last) };
+}
+
+const position = z.object({ createdAt: offsetTime, id: z.uuid() });
+
+/** Where a page of a list that is ordered by creation ends. */
+export type Position = z.infer<typeof position>;
+
+/** The opaque text of a position. */
+export function writeCursor({ createdAt, id }: Position): string {
+  return Buffer.from(JSON.stringify({ createdAt, id })).toString("base64url");
+}
+
+/** @returns null for a text that is none of ours */
+export function readCursor(cursor: string): Position | null {
+  try {
+    return position.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
+  } catch {
+    return null;
+  }
+}
+
+/** A text that the database can hold. */
+const part = z
+  .string()
+  .max(256)
+  .refine((text) => !text.includes("\0") && text.isWellFormed());
+const key = z.array(part).max(8);
+
+/** The opaque text of where a page of a list ends that is ordered by texts. */
+export function writeKeyCursor(values: readonly string[]): string {
+  return Buffer.from(JSON.stringify(values)).toString("base64url");
+}
+
+/** @returns null for a text that is none of ours */
+export function readKeyCursor(cursor: string, { length }: { length: number }): string[] | null {
+  try {
+    const values = key.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
+    return values.length === length ? values : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 538. */
+export const maxCursorLength = 1024;
+
+/** Which part of a list is asked for. */
+export const pageQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(100).default(50),
+  cursor: z.string().min(1).max(maxCursorLength).optional(),
+});
+
+/**
+ * Which part of a list is asked for: `limit` of 1 to 100, 50 without it, and an opaque `cursor`.
+ * @throws Response 400 INVALID_REQUEST where either is none
+ */
+export function readPageQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof pageQuery> {
+  const { searchParams } = new URL(request.url);
+  const query = pageQuery.safeParse(Object.fromEntries(searchParams));
+  if (query.success) return query.data;
+  throw problem("INVALID_REQUEST", { requestId, detail: "limit is a number from 1 to 100, cursor a nextCursor." });
+}
+
+/** How many records of a file are read at a time. */
+export const recordsPerRead = 5_000;
+
+/**
+ * The records of a list that is read by cursors, page by page, to its end.
+ * @throws whatever reading a page throws
+ */
+export async function* eachPage<Row>(
+  read: (cursor: string | undefined) => Promise<{ records: readonly Row[]; nextCursor: string | null }>,
+): AsyncGenerator<readonly Row[], void> {
+  let cursor: string | undefined;
+  do {
+    const { records, nextCursor } = await read(cursor);
+    yield records;
+    cursor = nextCursor ?? undefined;
+  } while (cursor !== undefined);
 }

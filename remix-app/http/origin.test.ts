@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { requestOrigin } from "./origin.ts";
+import { requestOrigin } from "./request-facts.ts";
 
 const origins: [string, string] = ["https://app.example.com", "http://localhost:3000"];
 

@@ -1,4 +1,4 @@
-import { bearerToken } from "./bearer.ts";
+import { bearerToken } from "./authorization.ts";
 
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 

@@ -1,10 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { bearerToken } from "../http/bearer.ts";
+import { bearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../session/user.ts";
-import { requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import { appsUnavailable, callAppFunction, refusalOf, requireAppKeys } from "./app-client.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /** The central session of a satellite, by the hash that functions of the database take. It is no user's session. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { maxHandoffSeconds } from "./limits.ts";
+import { maxHandoffSeconds } from "./app-client.ts";
 
 /** What calls about apps and their sessions take and answer (docs/satellites.md). */
 

@@ -1,10 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { basicChallenge, basicCredentials } from "../http/basic.ts";
+import type { Env } from "../config/env.server.ts";
+import { basicChallenge, basicCredentials } from "../http/authorization.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
-import { callAppFunction } from "./app-database.ts";
-import { type AppKeys, openAppKeys } from "./app-keys.ts";
+import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
+import { policyTimeoutMs } from "../session/session-state.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { hashOf } from "./tokens.ts";
 
 /** An app that named itself in a request; whether it is that app, each function of the database finds out for itself. */
@@ -95,4 +97,72 @@ export async function requireAppKeys({ env, requestId }: AppLoadContext): Promis
     requestId,
     detail: "This platform is not set up for apps: APP_SESSION_SECRET is not set.",
   });
+}
+
+type CallContext = Pick<AppLoadContext, "env" | "requestId">;
+
+/** Nothing could be found out, so nothing is granted, and nobody is signed out by it. */
+export function appsUnavailable({ requestId }: { requestId: string }): Response {
+  return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": String(retryAfterOutageSeconds) } });
+}
+
+/**
+ * Calls one function of the handoff (schema private) as the server itself and reads its answer.
+ * @throws Response 503 AUTH_UNAVAILABLE where the database did not answer, or not as it should
+ */
+export async function callAppFunction<Schema extends z.ZodType>(
+  context: CallContext,
+  { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
+): Promise<z.output<Schema>> {
+  const { data, error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc(name, args)
+    .abortSignal(AbortSignal.timeout(policyTimeoutMs));
+  const answer = schema.safeParse(data);
+  if (!error && answer.success) return answer.data;
+  console.error(`error request=${context.requestId} private.${name} failed: ${error?.code ?? "unexpected answer"}`);
+  throw appsUnavailable(context);
+}
+
+/** A refusal as the functions return it, by one of its reasons. */
+export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
+  return z.object({ refused: z.enum(reasons) });
+}
+
+/** How long a cross-app token may live, and lives where nobody says. */
+export const maxHandoffSeconds = 300;
+
+/** After a failed lookup: when a caller may come again. */
+const retryAfterOutageSeconds = 5;
+
+/** The platform's keys for apps, one for each purpose. */
+export interface AppKeys {
+  /** Signs required-MFA proofs. */
+  proof: KeyRing;
+  /** Signs app sessions. */
+  session: KeyRing;
+  /** Derives what follows a token when it is refreshed. */
+  successor: KeyRing;
+}
+
+type KeyEnv = Pick<Env, "APP_SESSION_SECRET" | "APP_SESSION_PREVIOUS_SECRETS">;
+
+const opened = new WeakMap<KeyEnv, Promise<AppKeys>>();
+
+/** The keys, derived once a process; null where the platform has no secret for apps. */
+function openAppKeys(env: KeyEnv): Promise<AppKeys> | null {
+  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: earlier = [] } = env;
+  if (current === undefined) return null;
+  const known = opened.get(env) ?? deriveKeys([current, ...earlier]);
+  opened.set(env, known);
+  return known;
+}
+
+async function deriveKeys(secrets: readonly [string, ...string[]]): Promise<AppKeys> {
+  const [proof, session, successor] = await Promise.all([
+    openKeyRing(secrets, "required-MFA proof"),
+    openKeyRing(secrets, "app session"),
+    openKeyRing(secrets, "successor of an app's token"),
+  ]);
+  return { proof, session, successor };
 }

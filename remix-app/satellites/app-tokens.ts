@@ -3,9 +3,15 @@ import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
 import { problem } from "../http/problem.ts";
 import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
-import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
-import { reauthRequired } from "./app-sessions.ts";
+import {
+  type AppClient,
+  appsUnavailable,
+  callAppFunction,
+  refusalOf,
+  refuseApp,
+  requireAppKeys,
+} from "./app-client.ts";
+import { reauthRequired, sessionHash, type TokenOfApp } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
 import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./tokens.ts";
 
@@ -17,7 +23,7 @@ const answered = z.union([
 ]);
 
 /** Whether a text names itself a token for the gateway, or what such a one is refreshed with. */
-export function isAppToken(text: string): boolean {
+function isAppToken(text: string): boolean {
   return text.startsWith(accessPrefix) || text.startsWith(refreshPrefix);
 }
 
@@ -128,4 +134,21 @@ async function issued(
         detail: "The app is not linked to this workspace, or the person does not belong to it.",
       });
   }
+}
+
+/**
+ * Ends an app session, or a token for the gateway, with all that came of the same handoff (RFC 7009: a token that is
+ * none is no error).
+ * @throws Response 401 where the app did not prove itself
+ */
+export async function revokeAppCredential(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {
+  const isAuthenticated = await callAppFunction(context, {
+    name: "revoke_app_credential",
+    args: {
+      ...client.credentials,
+      token_hash: isAppToken(token) ? hashOf(token) : await sessionHash(token, await requireAppKeys(context)),
+    },
+    schema: z.boolean(),
+  });
+  if (!isAuthenticated) throw await refuseApp(context);
 }

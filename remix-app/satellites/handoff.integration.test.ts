@@ -18,7 +18,7 @@ import {
 } from "../../scripts/test/apps.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
-import { basicAuthorization } from "../http/basic.ts";
+import { basicAuthorization } from "../http/authorization.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { newAddress } from "../testing/visitor.ts";
 

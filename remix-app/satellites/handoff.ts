@@ -5,10 +5,17 @@ import { redirectTarget } from "../http/redirect-target.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
-import { type AppClient, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
+import {
+  type AppClient,
+  type AppKeys,
+  appsUnavailable,
+  callAppFunction,
+  refusalOf,
+  refuseApp,
+  requireAllowance,
+  requireAppKeys,
+} from "./app-client.ts";
 import { appDestination, continuePath } from "./app-destination.ts";
-import type { AppKeys } from "./app-keys.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**

@@ -7,7 +7,7 @@ import { join } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { sendDueMails } from "./send-due-mails.ts";
-import { warnOfBudgets } from "./warn-of-budgets.ts";
+import { warnOfBudgets } from "./upkeep.ts";
 
 const { db, close } = openPool(2);
 let tenant: Tenant;

@@ -1,6 +1,6 @@
 import { type Claims, type ClaimsVerifier, createClaimsVerifier, expiryOf } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
-import { bearerToken } from "../http/bearer.ts";
+import { bearerToken } from "../http/authorization.ts";
 import { type Device, type StoredSession, successorOf } from "./cookies.ts";
 import { createSessionRefresher, refreshMarginSeconds, type SessionRefresher } from "./refresh.ts";
 import type { SessionServices } from "./request-session.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import { activityPage } from "../activity/list-events.ts";
-import { pageQuery } from "../http/page-query.ts";
+import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { sessionList } from "./account-sessions.ts";
 import { identityList } from "./sign-in-methods.ts";

@@ -4,8 +4,7 @@ import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { type FormField, PasswordField } from "../ui/field.tsx";
-import { ProviderButtons, type ProviderButtonsProps } from "../ui/provider-buttons.tsx";
-import { WaysIn } from "../ui/ways-in.tsx";
+import { ProviderButtons, type ProviderButtonsProps, WaysIn } from "../ui/provider-buttons.tsx";
 
 export interface SignInAgainProps {
   password: boolean;

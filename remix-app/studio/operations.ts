@@ -1,6 +1,6 @@
 import type { Operation } from "#shared/operation.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
-import { pageQuery } from "../http/page-query.ts";
+import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
 import { invoiceReceipt } from "./invoices/record-invoice.ts";

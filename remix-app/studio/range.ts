@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { utcWindow } from "#shared/utc-time.ts";
-import { pageQuery, readPageQuery } from "../http/page-query.ts";
+import { pageQuery, readPageQuery } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
 /** Ranges that have a name in the address. */

@@ -2,7 +2,6 @@ import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
 import { detour } from "../http/detour.ts";
 import { Address } from "./address.tsx";
-import { initialOf } from "./initial.ts";
 
 /** An account of this browser, as its lists show it. */
 export interface ListedAccount {
@@ -101,4 +100,16 @@ export function Names({
       {note ? <span className="block text-muted text-small">{note}</span> : null}
     </span>
   );
+}
+
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
+/** A first letter of ASCII that nothing joins: to segment takes longer than the list of a name. */
+const plainFirst = /^[!-~](?![^ -~])/;
+
+/** The first letter of a name as people see it, whatever it is made of. */
+export function initialOf(name: string): string {
+  const trimmed = name.trim();
+  if (plainFirst.test(trimmed)) return trimmed.charAt(0);
+  const [first] = graphemes.segment(trimmed);
+  return first?.segment ?? "?";
 }

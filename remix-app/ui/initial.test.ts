@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { initialOf } from "./initial.ts";
+import { initialOf } from "./account-choices.tsx";
 
 test.each([
   ["Ada", "A"],

@@ -1,5 +1,5 @@
 import { ChevronRight } from "lucide-react";
-import { initialOf } from "./initial.ts";
+import { initialOf } from "./account-choices.tsx";
 import { Link } from "./link.tsx";
 
 export interface WorkspaceListItem {

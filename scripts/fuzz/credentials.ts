@@ -1,4 +1,4 @@
-import { basicAuthorization } from "../../remix-app/http/basic.ts";
+import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import { createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
 import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { basicAuthorization } from "../../remix-app/http/basic.ts";
+import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import type { Browser } from "../../remix-app/testing/browser.ts";
 import { visitorHeaders } from "../../remix-app/testing/visitor.ts";
 import type { TestApp } from "../test/apps.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
-import { basicAuthorization } from "../../remix-app/http/basic.ts";
+import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { insertAccount } from "./people.ts";

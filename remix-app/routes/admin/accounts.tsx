@@ -3,8 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { searchAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { SearchCard } from "../../admin/search-card.tsx";
-import { searchTerm } from "../../admin/search-term.ts";
+import { SearchCard, searchTerm } from "../../admin/search-card.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 

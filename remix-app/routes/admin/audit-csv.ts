@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage } from "../../http/each-page.ts";
+import { eachPage } from "../../http/list-page.ts";
 
 /**
  * The audit log under the page's filters as a file, all of it. Each page of it is read by the right of its moment: where

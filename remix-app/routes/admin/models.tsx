@@ -1,11 +1,9 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { ModelCard } from "../../admin/model-card.tsx";
-import { ModelTable } from "../../admin/model-table.tsx";
+import { ModelCard, ModelTable } from "../../admin/model-card.tsx";
 import { listModels, requireModel } from "../../admin/models.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { SearchCard } from "../../admin/search-card.tsx";
-import { searchTerm } from "../../admin/search-term.ts";
+import { SearchCard, searchTerm } from "../../admin/search-card.tsx";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";

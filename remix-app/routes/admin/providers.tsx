@@ -1,12 +1,10 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { FoundRuns } from "../../admin/found-runs.tsx";
 import { listProviderRoutes, type RoutedModel } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { RouteTable } from "../../admin/route-table.tsx";
+import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
-import { SearchCard } from "../../admin/search-card.tsx";
-import { searchTerm } from "../../admin/search-term.ts";
+import { SearchCard, searchTerm } from "../../admin/search-card.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";

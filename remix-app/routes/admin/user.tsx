@@ -1,9 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { FactorList, SessionList, Timeline } from "../../admin/account-lists.tsx";
-import { AccountState } from "../../admin/account-state.tsx";
+import { AccountState, FactorList, PolicyCard, SessionList, Timeline } from "../../admin/account-cards.tsx";
 import { readTimeline } from "../../admin/accounts.ts";
-import { PolicyCard } from "../../admin/policy-card.tsx";
 import { policySteps } from "../../admin/policy-step.ts";
 import { requireSubject } from "../../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
-import { readPageQuery } from "../../http/page-query.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { newKeySchema } from "../../studio/keys/key-schema.ts";

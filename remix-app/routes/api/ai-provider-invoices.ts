@@ -2,7 +2,7 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-r
 import { parseExactJson } from "#shared/exact-json.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { readJson } from "../../http/json-body.ts";
-import { readPageQuery } from "../../http/page-query.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";

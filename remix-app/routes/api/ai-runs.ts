@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { readPageQuery } from "../../http/page-query.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { runFilter } from "../../studio/runs/run-schema.ts";
 import { listRuns, runBody } from "../../studio/runs/runs.ts";

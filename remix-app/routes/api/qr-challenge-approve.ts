@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
-import { decideChallenge } from "../../qr-login/decide.ts";
+import { decideChallenge } from "../../qr-login/handoff.ts";
 import { requireLocalAuthentication } from "../../session/challenge.ts";
 import { handoffApproval } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { consumeChallenge } from "../../qr-login/consume.ts";
+import { consumeChallenge } from "../../qr-login/handoff.ts";
 import { requireChallenge } from "../../session/challenge.ts";
 import type { HandoffProgress } from "../../session/challenge-operations.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";

@@ -1,6 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { beginHandoff } from "../../qr-login/begin-handoff.ts";
-import { challengeLink } from "../../qr-login/challenge-link.ts";
+import { beginHandoff, challengeLink } from "../../qr-login/handoff.ts";
 import type { HandoffBegun } from "../../session/challenge-operations.ts";
 import { requireBrowser, requireUser } from "../../session/user.ts";
 

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
-import { readPageQuery } from "../../http/page-query.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
 
 /** `GET /api/v1/users/me/security-events`: what happened to the account, newest first. */

@@ -14,7 +14,7 @@ import { verifyCode } from "../../mfa/verify-code.ts";
 import { shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
-import { EnrollmentForm } from "../../ui/enrollment-form.tsx";
+import { EnrollmentForm } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";

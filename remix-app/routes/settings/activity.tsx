@@ -1,7 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
-import { readPageQuery } from "../../http/page-query.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
 import { ActivityList } from "../../settings/activity-list.tsx";
 import { ButtonLink } from "../../ui/button.tsx";

@@ -8,9 +8,8 @@ import {
 } from "@remix-run/server-runtime";
 import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
-import { appDestination, verifyTokenAddress } from "../../satellites/app-destination.ts";
+import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
-import { findVerifyRoute } from "../../satellites/verify-route.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";

@@ -27,7 +27,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { WaysIn } from "../../ui/ways-in.tsx";
+import { WaysIn } from "../../ui/provider-buttons.tsx";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },

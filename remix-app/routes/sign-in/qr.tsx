@@ -6,18 +6,16 @@ import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { qrCodeOf } from "../../mfa/qr-code.ts";
-import { beginHandoff } from "../../qr-login/begin-handoff.ts";
-import { challengeLink } from "../../qr-login/challenge-link.ts";
-import { consumeChallenge } from "../../qr-login/consume.ts";
+import { beginHandoff, challengeLink, consumeChallenge } from "../../qr-login/handoff.ts";
 import { keepChallenge, keptChallenge, readChallenge } from "../../session/challenge.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser, requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
+import { QrCodeImage } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { QrCodeImage } from "../../ui/qr-code.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Continue with your phone · Gatehouse" }];
 

@@ -22,7 +22,7 @@ import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, NewPasswordField } from "../../ui/field.tsx";
-import { WaysIn } from "../../ui/ways-in.tsx";
+import { WaysIn } from "../../ui/provider-buttons.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
 

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage } from "../../http/each-page.ts";
+import { eachPage } from "../../http/list-page.ts";
 import { budgetColumns, readBudgets } from "../../studio/budgets/budgets.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/each-page.ts";
+import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { costColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { listCostRecords } from "../../studio/costs/provider-imports.ts";

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/each-page.ts";
+import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { readFileRange } from "../../studio/range.ts";
 import { ledgerColumns } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";

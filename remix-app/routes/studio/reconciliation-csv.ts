@@ -1,10 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/each-page.ts";
+import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { cellColumns } from "../../studio/costs/import-files.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
-import { cellsOf } from "../../studio/costs/reconciliation.ts";
+import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
 import { rangeOfFile } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 

@@ -2,8 +2,7 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { readReconciledRange } from "../../studio/costs/reconciled-range.ts";
-import { cellsOf } from "../../studio/costs/reconciliation.ts";
+import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeDays, searchWith } from "../../studio/range.ts";

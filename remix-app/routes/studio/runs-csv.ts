@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/each-page.ts";
+import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { rangeOfFile } from "../../studio/range.ts";
 import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";

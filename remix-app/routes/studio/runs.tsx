@@ -2,8 +2,7 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
-import { RunList } from "../../studio/runs/run-list.tsx";
+import { RunFilterForm, RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";

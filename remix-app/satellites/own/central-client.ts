@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { SatelliteEnv } from "../../config/satellite-env.server.ts";
-import { basicAuthorization } from "../../http/basic.ts";
+import { basicAuthorization } from "../../http/authorization.ts";
 
 /** Bounds on what one request waits for. */
 const callTimeoutMs = 5_000;

@@ -12,7 +12,7 @@ import {
 } from "../../../scripts/test/apps.ts";
 import { query } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { basicAuthorization } from "../../http/basic.ts";
+import { basicAuthorization } from "../../http/authorization.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { type Browser, openBrowser } from "../../testing/browser.ts";
 import { freePort, startSatellite, startWeb, type WebProcess } from "../../testing/web-process.ts";

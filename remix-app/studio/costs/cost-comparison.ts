@@ -1,6 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
-import { pageOf, positionOf } from "../../http/list-page.ts";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio } from "../studio-reader.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";

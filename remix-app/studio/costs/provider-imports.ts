@@ -1,7 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
-import { pageOf, positionOf } from "../../http/list-page.ts";
-import { readCursor, writeCursor } from "../../http/position-cursor.ts";
+import { pageOf, positionOf, readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio, type StudioReader } from "../studio-reader.ts";
 import {

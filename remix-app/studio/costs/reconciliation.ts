@@ -1,4 +1,4 @@
-import type { Range } from "../range.ts";
+import { type Range, readRange } from "../range.ts";
 import { percentOf } from "./difference.ts";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
 
@@ -145,4 +145,17 @@ export function wholeMonths({ from, to }: Pick<Range, "from" | "to">): { from: s
 export function daysOfMonth(month: string): { first: string; last: string } {
   const [year = 0, number = 1] = month.split("-").map(Number);
   return { first: `${month}-01`, last: new Date(Date.UTC(year, number, 0)).toISOString().slice(0, 10) };
+}
+
+const parameters = ["range", "from", "to"];
+
+/** Reads the months off an address; without any, those of the last 365 days. */
+export function readReconciledRange(
+  url: URL,
+  { now }: { now: Date },
+): { range: Range; months: { from: string; to: string }; today: string } {
+  const asked = new URL(url);
+  if (parameters.every((name) => !asked.searchParams.get(name))) asked.searchParams.set("range", "365d");
+  const range = readRange(asked, { now });
+  return { range, months: wholeMonths(range), today: now.toISOString().slice(0, 10) };
 }

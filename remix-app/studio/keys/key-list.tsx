@@ -1,4 +1,5 @@
 import { Button, buttonClass } from "../../ui/button.tsx";
+import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { Dotted } from "../../ui/facts.tsx";
 import { Select } from "../../ui/field.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
@@ -128,4 +129,30 @@ export function KeyList({
 function budgetWords({ limitUsd, spentUsd }: NonNullable<KeySummary["budget"]>): string {
   const limit = formatUsd(limitUsd);
   return spentUsd === null ? `${limit} a month` : `${formatUsd(spentUsd)} of ${limit} this month`;
+}
+
+/** Asks before a key ends, which no program that has it survives. */
+export function KeyRevocation({
+  keyId,
+  name,
+  here,
+}: {
+  keyId: string;
+  name: string;
+  /** Address of the list that it is on. */
+  here: string;
+}) {
+  return (
+    <ConfirmCard
+      title={`Revoke ${name}?`}
+      lead="Programs that use it are refused from their next call on, for good. To replace it without a gap, rotate it instead."
+      cancelTo={here}
+    >
+      <PostForm action={here}>
+        <input type="hidden" name="intent" value="revoke" />
+        <input type="hidden" name="keyId" value={keyId} />
+        <Button variant="danger">Revoke key</Button>
+      </PostForm>
+    </ConfirmCard>
+  );
 }

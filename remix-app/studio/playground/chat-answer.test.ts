@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createChatAnswer, readWholeAnswer } from "./chat-answer.ts";
+import { createChatAnswer, readWholeAnswer } from "./chat-message.ts";
 import { readEmbedded } from "./embedded-answer.ts";
 import { failureInStream, failureOf, readFailure } from "./failure.ts";
 import { factsOfHeaders, factsOfRun, parseAnswer } from "./run-facts.ts";

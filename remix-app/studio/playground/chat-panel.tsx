@@ -4,13 +4,11 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
 import { type Entry, openToolCalls } from "./chat-message.ts";
 import { ChatSettings } from "./chat-settings.tsx";
-import { CodeSamples } from "./code-samples.tsx";
 import { Conversation } from "./conversation.tsx";
-import { FailureNotice, FormErrors } from "./failure-notice.tsx";
 import type { ChatAnswered } from "./form-answer.ts";
 import type { PlaygroundModel } from "./list-models.ts";
+import { CodeSamples, Composer, FailureNotice, FormErrors, SendBar } from "./panel-parts.tsx";
 import { chatCode } from "./request-code.ts";
-import { Composer, SendBar } from "./send-bar.tsx";
 import { useChat } from "./use-chat.ts";
 import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 

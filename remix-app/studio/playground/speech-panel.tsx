@@ -4,14 +4,10 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { Select, TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
-import { CodeSamples } from "./code-samples.tsx";
-import { FailureNotice, FormErrors } from "./failure-notice.tsx";
 import type { SpeechAnswered, Spoken } from "./form-answer.ts";
-import { ModelSelect } from "./model-select.tsx";
-import { wavHeader } from "./playable.ts";
+import { CodeSamples, FailureNotice, FormErrors, ModelSelect, SendBar } from "./panel-parts.tsx";
 import { speechCode } from "./request-code.ts";
 import { factsOfHeaders } from "./run-facts.ts";
-import { SendBar } from "./send-bar.tsx";
 import { draftSpeech, maxPlainSpeechCharacters, maxSpeechCharacters, readSpeechForm } from "./single-form.ts";
 import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
@@ -121,4 +117,30 @@ async function keepSound(response: Response, format: "wav" | "pcm"): Promise<Spo
 
 function forget(spoken: Spoken | null): void {
   for (const url of [spoken?.src, spoken?.download]) if (url?.startsWith("blob:")) URL.revokeObjectURL(url);
+}
+
+/** Speech is 24 kHz, mono, 16 bits. */
+const sampleRate = 24_000;
+const bytesPerSample = 2;
+const headerBytes = 44;
+
+/** The header that makes raw samples a WAV file, which browsers play (RIFF, "Multimedia Programming Interface" 1.0). */
+function wavHeader(sampleBytes: number): Uint8Array<ArrayBuffer> {
+  const header = new DataView(new ArrayBuffer(headerBytes));
+  const text = (at: number, letters: string) => {
+    for (const [index, letter] of [...letters].entries()) header.setUint8(at + index, letter.charCodeAt(0));
+  };
+  text(0, "RIFF");
+  header.setUint32(4, headerBytes - 8 + sampleBytes, true);
+  text(8, "WAVEfmt ");
+  header.setUint32(16, 16, true);
+  header.setUint16(20, 1, true);
+  header.setUint16(22, 1, true);
+  header.setUint32(24, sampleRate, true);
+  header.setUint32(28, sampleRate * bytesPerSample, true);
+  header.setUint16(32, bytesPerSample, true);
+  header.setUint16(34, bytesPerSample * 8, true);
+  text(36, "data");
+  header.setUint32(40, sampleBytes, true);
+  return new Uint8Array(header.buffer);
 }

@@ -1,6 +1,5 @@
 import { pageAccountHeader } from "../../http/page-account.ts";
-import { type ChatAnswer, createChatAnswer } from "./chat-answer.ts";
-import type { ChatBody } from "./chat-message.ts";
+import { type ChatAnswer, type ChatBody, createChatAnswer } from "./chat-message.ts";
 import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
 import { factsOfRun, parseAnswer, type RunFacts } from "./run-facts.ts";
 

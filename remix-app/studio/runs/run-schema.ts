@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { attemptFailures } from "#shared/attempt.ts";
 import { exactUtcText, offsetTime } from "#shared/utc-time.ts";
-import { pageQuery } from "../../http/page-query.ts";
+import { pageQuery } from "../../http/list-page.ts";
 import { amountText as amount } from "../../ui/format-amount.ts";
 
 const count = z.number().int();

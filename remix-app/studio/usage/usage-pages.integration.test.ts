@@ -3,7 +3,7 @@ import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } 
 import { type Begun, createTenant, outcome, settle, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
 import { join, one } from "../../../supabase/tests/database.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
-import { maxCursorLength } from "../../http/page-query.ts";
+import { maxCursorLength } from "../../http/list-page.ts";
 import { usageDimensions } from "./usage.ts";
 
 const { db, close } = openPool(1);

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { readKeyCursor, writeKeyCursor } from "../../http/key-cursor.ts";
-import { pageOf, positionOf } from "../../http/list-page.ts";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { axisMarks, labelledIndexes } from "./scale.ts";
+import { axisMarks, labelledIndexes } from "./column-chart.tsx";
 
 describe("axisMarks", () => {
   it.each([

@@ -1,4 +1,4 @@
-import { basicAuthorization } from "../../../remix-app/http/basic.ts";
+import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
 import { paths } from "../../test/apps.ts";
 import type { Household } from "../traffic/household.ts";
 import type { Visitor } from "../traffic/visitor.ts";

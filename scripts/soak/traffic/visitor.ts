@@ -1,4 +1,4 @@
-import { basicAuthorization } from "../../../remix-app/http/basic.ts";
+import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
 import { paths } from "../../test/apps.ts";
 import type { Person } from "../../test/people.ts";
 import { NoAnswer, watch } from "../journal.ts";

@@ -1,12 +1,77 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
+import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
-import { type ChallengeKey, claimsFor, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import {
+  type BegunChallenge,
+  beginChallenge,
+  type ChallengeKey,
+  claimsFor,
+  isChallengeId,
+  refusalOf,
+  secretHashOf,
+  unanswered,
+} from "../session/challenge.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { discardSession } from "../session/discard-session.ts";
 import { mintSession } from "../session/mint-session.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import type { User } from "../session/user.ts";
+import { callFunction, createServiceClient } from "../supabase/data-api.ts";
+
+/**
+ * Asks the phones of an account for a fresh session of it, on behalf of a browser that is signed in.
+ * @throws Response 409 CONFLICT for an account without an email, for which no session can be minted; 429, 503
+ */
+export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
+  if (user.email !== "") return beginChallenge(context, { kind: "qr", user });
+  const detail = "This account has no email, so no session can be handed over to it.";
+  throw problem("CONFLICT", { requestId: context.requestId, detail });
+}
+
+/** The page that opens where a browser follows the link, rather than the app. */
+const linkPath = "/qr/open";
+
+/**
+ * The text of the QR code: a link with the secret in its fragment, which no browser sends anywhere. Its origin is the
+ * platform's own, whatever host the browser is on: apps refuse every other.
+ */
+export function challengeLink({ id, secret }: ChallengeKey, { env }: { env: Pick<Env, "BASE_URL"> }): string {
+  return `${env.BASE_URL}${linkPath}#${id}.${secret}`;
+}
+
+const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
+
+export interface Decision {
+  key: ChallengeKey;
+  approve: boolean;
+  /** The phone's session. */
+  claims: Claims;
+  /** What it says of itself, for the account's owner to read. */
+  device?: object;
+}
+
+/**
+ * A phone's answer to a QR challenge. It counts once.
+ * @throws Response 403, 404, 409, 410 as docs/mobile.md has it, 503 UNAVAILABLE
+ */
+export async function decideChallenge(
+  context: AppLoadContext,
+  { key, approve, claims, device = {} }: Decision,
+): Promise<"approved" | "rejected"> {
+  if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
+  const decision = {
+    id: key.id,
+    secretHash: secretHashOf(key.secret),
+    claims: claimsFor(claims),
+    approve,
+    device,
+  };
+  const call = { name: "private.decide_qr_challenge", args: { decision }, schema: outcome } as const;
+  const decided = await callFunction(context, call);
+  if (decided === "approved" || decided === "rejected") return decided;
+  throw refusalOf(decided, context);
+}
 
 const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
 const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);

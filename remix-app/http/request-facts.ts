@@ -26,3 +26,25 @@ function normalise(address: string): string | null {
   const bare = address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
   return isIP(bare) === 0 ? null : bare;
 }
+
+/**
+ * Our origin as the browser names it: the configured one whose host the request names, else the first. Host alone is
+ * never believed.
+ * @param origins configured; not empty
+ */
+export function requestOrigin(host: string | null, origins: readonly [string, ...string[]]): string {
+  return origins.find((origin) => new URL(origin).host === host) ?? origins[0];
+}
+
+const sane = /^[A-Za-z0-9._:-]{1,128}$/;
+
+/** The request's id: the caller's where it is 1–128 of `A-Z a-z 0-9 . _ : -`, else a new one. */
+export function requestIdOf(headers: Headers): string {
+  const given = headers.get("x-request-id");
+  return given !== null && sane.test(given) ? given : crypto.randomUUID();
+}
+
+/** Whether it is a browser that asks, to show the answer to somebody: scripts and programs want none of our pages. */
+export function asksForPage({ headers }: Request): boolean {
+  return headers.get("accept")?.includes("text/html") ?? false;
+}

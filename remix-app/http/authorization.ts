@@ -23,3 +23,10 @@ export function basicAuthorization({ name, secret }: BasicCredentials): string {
 
 /** How a Basic challenge names what it protects (RFC 7617 §2). */
 export const basicChallenge = 'Basic realm="apps", charset="UTF-8"';
+
+const bearer = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i;
+
+/** The JWT of an Authorization header (RFC 6750 §2.1), not yet verified. Null where the header holds anything else. */
+export function bearerToken(authorization: string | null): string | null {
+  return bearer.exec(authorization ?? "")?.[1] ?? null;
+}

@@ -1,0 +1,195 @@
+import type { ReactNode } from "react";
+import { eventLabel } from "../activity/event-kinds.ts";
+import { methodLabel } from "../activity/method-label.ts";
+import { providerLabel } from "../config/oauth-providers.ts";
+import { ButtonLink } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Dotted } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { Notice } from "../ui/notice.tsx";
+import type { Account, TimelineEntry } from "./accounts.ts";
+import type { AccountPolicy } from "./mfa-policy.ts";
+import { openSteps, policySteps } from "./policy-step.ts";
+import { actionLabel, actorLabel, count, policyWords } from "./words.ts";
+
+/** What is the case with an account now. */
+export function AccountState({
+  account,
+  policy,
+}: {
+  account: Account;
+  policy: Pick<AccountPolicy, "state" | "generation">;
+}) {
+  const { methods, factors, sessions } = account;
+  const ways = [
+    account.singleSignOn ? "single sign-on" : "",
+    methods.password ? "password" : "",
+    methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
+    ...methods.identities.flatMap(({ provider }) =>
+      provider === "email" || provider.startsWith("sso:") ? [] : [providerLabel(provider)],
+    ),
+  ].filter(Boolean);
+  const verified = factors.filter((factor) => factor.verified).length;
+  return (
+    <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2 lg:grid-cols-4">
+      <Fact label="MFA">
+        {policyWords[policy.state]}
+        {policy.generation > 0 ? <span className="text-muted"> (change {policy.generation})</span> : null}
+      </Fact>
+      <Fact label="Authenticators">{verified === 0 ? "None" : verified}</Fact>
+      <Fact label="Sessions">{sessions.length === 0 ? "None" : sessions.length}</Fact>
+      <Fact label="Ban">
+        {account.bannedUntil ? (
+          <span className="text-bad">
+            Banned, ends <RelativeTime at={account.bannedUntil} />
+          </span>
+        ) : (
+          "None"
+        )}
+      </Fact>
+      <Fact label="Signs in by">
+        <span className="inline-block first-letter:uppercase">{ways.join(", ") || "nothing that works"}</span>
+      </Fact>
+      <Fact label="Email">
+        {account.confirmedAt ? (
+          <>
+            Confirmed <RelativeTime at={account.confirmedAt} />
+          </>
+        ) : (
+          "Not confirmed"
+        )}
+      </Fact>
+      <Fact label="Last sign-in">{account.lastSignInAt ? <RelativeTime at={account.lastSignInAt} /> : "Never"}</Fact>
+      <Fact label="Created">
+        <RelativeTime at={account.createdAt} />
+      </Fact>
+    </dl>
+  );
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-muted text-small">{label}</dt>
+      <dd className="font-medium">{children}</dd>
+    </div>
+  );
+}
+
+const leads = {
+  optional: "MFA is this account's own choice.",
+  required: "This account needs a second factor, proven after the last change, everywhere.",
+  recovery_in_progress: "A reset of the authenticators was begun. Until it is finished, nobody can use the account.",
+  malformed: "Nobody can read this account's policy, so that it is closed. Requiring MFA writes it anew.",
+} as const;
+
+/** An account's policy: what can be changed, and where it cannot, why. */
+export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPolicy, "state" | "locks"> }) {
+  const { state, locks } = policy;
+  const reasons = [...new Set([locks.policy, locks.reset].filter((lock) => lock !== null))];
+  return (
+    <Card id="policy" title="Second factor" lead={leads[state]}>
+      <div className="space-y-4">
+        {state === "recovery_in_progress" ? (
+          <Notice tone="warn">The reset is half done. Begin it again: it goes on where it stopped.</Notice>
+        ) : null}
+        {reasons.map((reason) => (
+          <Notice key={reason}>{reason}</Notice>
+        ))}
+        <div className="flex flex-wrap gap-3">
+          {openSteps(policy).map((step) => (
+            <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
+              {step === "reset" && state === "recovery_in_progress" ? "Finish the reset" : policySteps[step].title}
+            </ButtonLink>
+          ))}
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
+
+/** An account's second factors. */
+export function FactorList({ factors }: Pick<Account, "factors">) {
+  if (factors.length === 0) return <p className="text-muted">No authenticator is enrolled.</p>;
+  return (
+    <ul className="divide-y divide-line">
+      {factors.map(({ id, name, type, verified, createdAt, lastUsedAt }) => (
+        <li key={id} className={row}>
+          <p className="min-w-0 font-medium">
+            {name || "Without a name"}
+            <span className="font-normal text-muted"> · {type === "totp" ? "authenticator app" : type}</span>
+            {verified ? null : <span className="font-normal text-warn"> · not finished</span>}
+          </p>
+          <p className="text-muted">
+            added <RelativeTime at={createdAt} /> ·{" "}
+            {lastUsedAt ? (
+              <>
+                last used <RelativeTime at={lastUsedAt} />
+              </>
+            ) : (
+              "not used yet"
+            )}
+          </p>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Where an account is signed in. */
+export function SessionList({ sessions }: Pick<Account, "sessions">) {
+  if (sessions.length === 0) return <p className="text-muted">Nobody is signed in to this account.</p>;
+  return (
+    <ul className="divide-y divide-line">
+      {sessions.map(({ id, createdAt, lastSeenAt, ip, device, method, aal }) => (
+        <li key={id} className={row}>
+          <div className="min-w-0">
+            <p className="font-medium">{device}</p>
+            <p className="text-muted">
+              <Dotted facts={[method && methodLabel(method), aal === "aal1" ? "one factor" : "two factors"]} />
+            </p>
+          </div>
+          <div className="min-w-0 text-muted sm:text-right">
+            <p>
+              Seen <RelativeTime at={lastSeenAt} />, since <RelativeTime at={createdAt} />
+            </p>
+            <p>{ip}</p>
+          </div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** What happened to an account: by its owner, and by admins, whose reasons stand beside it. */
+export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
+  if (entries.length === 0) return <p className="text-muted">Nothing has happened yet.</p>;
+  return (
+    <ol className="divide-y divide-line">
+      {entries.map(({ id, source, kind, method, device, ip, reason, actorEmail, requestId, createdAt }) => (
+        <li key={id} className={row}>
+          <div className="min-w-0">
+            <p className="font-medium">{source === "audit" ? actionLabel(kind) : eventLabel(kind)}</p>
+            {source === "audit" ? (
+              <p className="text-muted">
+                {actorLabel({ actorEmail, action: kind, requestId })}: {reason}
+              </p>
+            ) : (
+              <p className="text-muted">{method ? methodLabel(method) : null}</p>
+            )}
+          </div>
+          <div className="min-w-0 text-muted sm:text-right">
+            <p>
+              <RelativeTime at={createdAt} />
+            </p>
+            <p>
+              <Dotted facts={[device, ip]} />
+            </p>
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,127 @@
+import { ChevronRight, CircleAlert } from "lucide-react";
+import { Button } from "../../ui/button.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Select, TextArea } from "../../ui/field.tsx";
+import { Snippet } from "../../ui/snippet.tsx";
+import type { FieldErrors } from "./chat-form.ts";
+import type { ToolCall } from "./chat-message.ts";
+import type { Failure } from "./failure.ts";
+import type { PlaygroundModel } from "./list-models.ts";
+import type { CodeSample } from "./request-code.ts";
+
+/** Which of a panel's models is asked. */
+export function ModelSelect({ models, chosen }: { models: readonly PlaygroundModel[]; chosen: string | undefined }) {
+  return (
+    <Select name="model" label="Model" defaultValue={chosen}>
+      {models.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name === id ? id : `${name} (${id})`}
+        </option>
+      ))}
+    </Select>
+  );
+}
+
+/** The present request as code to take away, one language open at a time. */
+export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
+  return (
+    <section aria-labelledby="playground-code" className="rounded-card border border-line bg-surface p-4 sm:p-5">
+      <h3 id="playground-code" className="font-semibold text-large">
+        Copy as code
+      </h3>
+      <p className="mb-2 text-muted">
+        The present request. Programs use a key of this workspace, which they take from <code>GATEHOUSE_API_KEY</code>.
+      </p>
+      {samples.map(({ label, code }) => (
+        <details key={label} name="playground-code" className="group border-line not-last:border-b">
+          <summary className="flex cursor-pointer items-center gap-1.5 rounded-button py-2 font-medium">
+            <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-90" />
+            {label}
+          </summary>
+          <div className="pb-3">
+            <Snippet label={label} code={code} />
+          </div>
+        </details>
+      ))}
+    </section>
+  );
+}
+
+/** Why there is no answer, and what to quote. */
+export function FailureNotice({ failure }: { failure: Failure | null }) {
+  if (!failure) return null;
+  return (
+    <div role="alert" className="flex gap-2.5 rounded-card border border-bad/40 bg-bad-soft p-3">
+      <CircleAlert aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-bad" />
+      <div className="min-w-0 space-y-1">
+        <p>{failure.sentence}</p>
+        {failure.requestId ? (
+          <p className="text-muted text-small">
+            Request id <code className="break-all font-mono">{failure.requestId}</code>
+          </p>
+        ) : null}
+      </div>
+    </div>
+  );
+}
+
+/** The errors of a panel's form. Each attempt moves the focus to them. */
+export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
+  return <ErrorSummary key={attempts} id="playground-error" fields={errors} />;
+}
+
+/** Sends, and stops what is under way. The button that was pressed stays, so that the focus does. */
+export function SendBar({ label, busy, stop }: { label: string; busy: boolean; stop: () => void }) {
+  return (
+    <>
+      <Button aria-disabled={busy || undefined} aria-keyshortcuts="Control+Enter">
+        {label}
+      </Button>
+      {busy ? (
+        <Button
+          type="button"
+          variant="secondary"
+          aria-keyshortcuts="Escape"
+          onClick={({ currentTarget }) => {
+            // This button goes, and the focus with it.
+            currentTarget.form?.querySelector<HTMLButtonElement>("button[aria-disabled]")?.focus();
+            stop();
+          }}
+        >
+          Stop
+        </Button>
+      ) : null}
+      <span className="text-muted text-small noscript:hidden">{busy ? "Escape stops" : "Ctrl+Enter"}</span>
+    </>
+  );
+}
+
+interface ComposerProps {
+  /** The calls that wait for results. */
+  calls: readonly ToolCall[];
+  typed: Record<string, string>;
+  errors: FieldErrors;
+}
+
+/** What comes next: a message, or the results of the tools that the model has called. */
+export function Composer({ calls, typed, errors }: ComposerProps) {
+  if (calls.length === 0) {
+    return <TextArea name="prompt" label="Message" defaultValue={typed.prompt} error={errors.prompt} />;
+  }
+  return (
+    <div className="space-y-4">
+      {calls.map(({ id, function: { name } }, index) => (
+        <TextArea
+          key={id}
+          name={`result${index}`}
+          label={`Result of ${name}`}
+          hint="What your program would answer; JSON or words."
+          mono
+          spellCheck={false}
+          defaultValue={typed[`result${index}`]}
+          error={errors[`result${index}`]}
+        />
+      ))}
+    </div>
+  );
+}

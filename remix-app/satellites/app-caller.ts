@@ -3,7 +3,8 @@ import { z } from "zod";
 import { bearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../session/user.ts";
-import { appsUnavailable, callAppFunction, refusalOf, requireAppKeys } from "./app-client.ts";
+import { requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
 /** The central session of a satellite, by the hash that functions of the database take. It is no user's session. */

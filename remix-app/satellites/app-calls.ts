@@ -1,5 +1,7 @@
 import { z } from "zod";
-import { maxHandoffSeconds } from "./app-client.ts";
+
+/** How long a cross-app token may live, and lives where nobody says. */
+export const maxHandoffSeconds = 300;
 
 /** What calls about apps and their sessions take and answer (docs/satellites.md). */
 

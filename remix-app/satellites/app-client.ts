@@ -5,8 +5,7 @@ import { basicChallenge, basicCredentials } from "../http/authorization.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
 import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
-import { policyTimeoutMs } from "../session/session-state.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callAppFunction } from "./app-database.ts";
 import { hashOf } from "./tokens.ts";
 
 /** An app that named itself in a request; whether it is that app, each function of the database finds out for itself. */
@@ -98,42 +97,6 @@ export async function requireAppKeys({ env, requestId }: AppLoadContext): Promis
     detail: "This platform is not set up for apps: APP_SESSION_SECRET is not set.",
   });
 }
-
-type CallContext = Pick<AppLoadContext, "env" | "requestId">;
-
-/** Nothing could be found out, so nothing is granted, and nobody is signed out by it. */
-export function appsUnavailable({ requestId }: { requestId: string }): Response {
-  return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": String(retryAfterOutageSeconds) } });
-}
-
-/**
- * Calls one function of the handoff (schema private) as the server itself and reads its answer.
- * @throws Response 503 AUTH_UNAVAILABLE where the database did not answer, or not as it should
- */
-export async function callAppFunction<Schema extends z.ZodType>(
-  context: CallContext,
-  { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
-): Promise<z.output<Schema>> {
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc(name, args)
-    .abortSignal(AbortSignal.timeout(policyTimeoutMs));
-  const answer = schema.safeParse(data);
-  if (!error && answer.success) return answer.data;
-  console.error(`error request=${context.requestId} private.${name} failed: ${error?.code ?? "unexpected answer"}`);
-  throw appsUnavailable(context);
-}
-
-/** A refusal as the functions return it, by one of its reasons. */
-export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
-  return z.object({ refused: z.enum(reasons) });
-}
-
-/** How long a cross-app token may live, and lives where nobody says. */
-export const maxHandoffSeconds = 300;
-
-/** After a failed lookup: when a caller may come again. */
-const retryAfterOutageSeconds = 5;
 
 /** The platform's keys for apps, one for each purpose. */
 export interface AppKeys {

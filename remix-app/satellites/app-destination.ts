@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { callAppFunction } from "./app-client.ts";
+import { redirectTarget } from "../http/redirect-target.ts";
+import { callAppFunction } from "./app-database.ts";
 
 const maxLength = 2_048;
 // Browsers drop some control characters and take a backslash for a slash.
@@ -88,4 +89,33 @@ export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
 function reachable(url: URL): URL {
   if (url.hostname.endsWith(".localhost")) url.hostname = "127.0.0.1";
   return url;
+}
+
+/** Where a sign-in leads, as the address of the sign-in page says. */
+export interface SignInTarget {
+  /** A path of ours, or empty where nothing usable was asked for. */
+  returnUrl: string;
+  /** The app that asked for the sign-in, by the name people know. */
+  appName: string | null;
+  /** Whether an address was given and is none of ours, nor of a registered app. */
+  dropped: boolean;
+}
+
+/**
+ * Reads `returnUrl` (and `state`) of the sign-in page: our own paths, and pages of registered apps, which lead to the
+ * page that asks before it hands anybody over. Anything else is dropped.
+ */
+export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
+  const given = query.get("returnUrl");
+  if (given === null) return { returnUrl: "", appName: null, dropped: false };
+  const own = redirectTarget(given, { origin: context.origin, fallback: "" });
+  if (own !== "") {
+    const { pathname, searchParams } = new URL(own, context.origin);
+    const app = pathname === "/continue" ? await appDestination(context, searchParams.get("returnUrl")) : null;
+    return { returnUrl: own, appName: app?.app.displayName ?? null, dropped: false };
+  }
+  const destination = await appDestination(context, given);
+  if (!destination) return { returnUrl: "", appName: null, dropped: true };
+  const returnUrl = continuePath(given, query.get("state"));
+  return { returnUrl, appName: destination.app.displayName, dropped: false };
 }

@@ -2,15 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { Introspection, IssuedSession } from "./app-calls.ts";
-import {
-  type AppClient,
-  type AppKeys,
-  appsUnavailable,
-  callAppFunction,
-  refusalOf,
-  refuseApp,
-  requireAppKeys,
-} from "./app-client.ts";
+import { type AppClient, type AppKeys, refuseApp, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import {
   hashOf,
   issueSessionToken,

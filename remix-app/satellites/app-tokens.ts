@@ -3,14 +3,8 @@ import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
 import { problem } from "../http/problem.ts";
 import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
-import {
-  type AppClient,
-  appsUnavailable,
-  callAppFunction,
-  refusalOf,
-  refuseApp,
-  requireAppKeys,
-} from "./app-client.ts";
+import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { reauthRequired, sessionHash, type TokenOfApp } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
 import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./tokens.ts";

@@ -1,21 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { redirectTarget } from "../http/redirect-target.ts";
 import type { KeyRing } from "../keys/key-ring.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
-import {
-  type AppClient,
-  type AppKeys,
-  appsUnavailable,
-  callAppFunction,
-  refusalOf,
-  refuseApp,
-  requireAllowance,
-  requireAppKeys,
-} from "./app-client.ts";
-import { appDestination, continuePath } from "./app-destination.ts";
+import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
@@ -191,33 +181,4 @@ async function readProof(
 ): Promise<HandoffFacts | null> {
   const facts = handoffFacts.safeParse(await verifyToken(proof, { type, keys }));
   return facts.success && facts.data.targetId === appId ? facts.data : null;
-}
-
-/** Where a sign-in leads, as the address of the sign-in page says. */
-export interface SignInTarget {
-  /** A path of ours, or empty where nothing usable was asked for. */
-  returnUrl: string;
-  /** The app that asked for the sign-in, by the name people know. */
-  appName: string | null;
-  /** Whether an address was given and is none of ours, nor of a registered app. */
-  dropped: boolean;
-}
-
-/**
- * Reads `returnUrl` (and `state`) of the sign-in page: our own paths, and pages of registered apps, which lead to the
- * page that asks before it hands anybody over. Anything else is dropped.
- */
-export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
-  const given = query.get("returnUrl");
-  if (given === null) return { returnUrl: "", appName: null, dropped: false };
-  const own = redirectTarget(given, { origin: context.origin, fallback: "" });
-  if (own !== "") {
-    const { pathname, searchParams } = new URL(own, context.origin);
-    const app = pathname === "/continue" ? await appDestination(context, searchParams.get("returnUrl")) : null;
-    return { returnUrl: own, appName: app?.app.displayName ?? null, dropped: false };
-  }
-  const destination = await appDestination(context, given);
-  if (!destination) return { returnUrl: "", appName: null, dropped: true };
-  const returnUrl = continuePath(given, query.get("state"));
-  return { returnUrl, appName: destination.app.displayName, dropped: false };
 }

@@ -14,7 +14,7 @@ import { failureIn } from "../../oauth/failures.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { hasLoginOverride, signInUnderOverride } from "../../recovery/login-override.ts";
-import { readSignInTarget } from "../../satellites/handoff.ts";
+import { readSignInTarget } from "../../satellites/app-destination.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";

@@ -13,8 +13,8 @@ import {
 } from "@remix-run/react";
 import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { type ReactNode, useEffect, useState } from "react";
-import { detour } from "./http/detour.ts";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
+import { detour } from "./http/redirect-target.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { Address } from "./ui/address.tsx";
 import { Button, ButtonLink, buttonClass } from "./ui/button.tsx";

@@ -5,8 +5,6 @@ import { type ProblemCode, problem } from "../http/problem.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { hasBotChallenge } from "./bot-challenge.ts";
-import { isSuspiciousUserAgent } from "./user-agent.ts";
-import { waitInWords } from "./wait-in-words.ts";
 
 /**
  * What is tried; the numbers for each are in `private.attempt_limits()` (supabase/schemas/abuse/limits.sql).
@@ -166,3 +164,58 @@ const challengeMissing =
 const unavailable = "We cannot check sign-ins right now, so nothing was tried. Try again in a moment.";
 const suspiciousProgram =
   "The program that sent this does not look like a browser of yours. Use an up-to-date browser, and turn off what hides its name.";
+
+/**
+ * Programs that only ever come to attack, by the names that they give themselves unless told otherwise. Who hides the
+ * name passes: this spares the limits the noise of tools run as they come, and is no defence by itself.
+ */
+const attackTools = [
+  // SQL injection.
+  "sqlmap",
+  "havij",
+  // Vulnerability scanners.
+  "nikto",
+  "nuclei",
+  "wpscan",
+  "acunetix",
+  "nessus",
+  "openvas",
+  "w3af",
+  "arachni",
+  "jaeles",
+  // Finders of hidden paths.
+  "dirbuster",
+  "gobuster",
+  "feroxbuster",
+  "ffuf",
+  "wfuzz",
+  // Scanners of whole networks.
+  "masscan",
+  "zgrab",
+  "nmap scripting engine",
+  // Guessers of passwords.
+  "(hydra)",
+  "patator",
+  "openbullet",
+  "sentry mba",
+];
+
+/** Whether a credential may not be tried by this program: it has no name, or that of an attack tool. */
+export function isSuspiciousUserAgent(userAgent: string): boolean {
+  const name = userAgent.trim().toLowerCase();
+  return name === "" || attackTools.some((tool) => name.includes(tool));
+}
+
+const minute = 60;
+const hour = 60 * minute;
+
+/** A wait as people say it: `12 seconds`, `3 minutes`, `2 hours`. Never shorter than it is. */
+export function waitInWords(seconds: number): string {
+  if (seconds <= 90) return count(Math.max(1, Math.ceil(seconds)), "second");
+  if (seconds <= 90 * minute) return count(Math.ceil(seconds / minute), "minute");
+  return count(Math.ceil(seconds / hour), "hour");
+}
+
+function count(amount: number, unit: string): string {
+  return `${amount} ${unit}${amount === 1 ? "" : "s"}`;
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isSuspiciousUserAgent } from "./user-agent.ts";
+import { isSuspiciousUserAgent } from "./attempts.ts";
 
 test.each([
   "",

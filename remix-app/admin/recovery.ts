@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { waitInWords } from "../abuse/wait-in-words.ts";
+import { waitInWords } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import { deliverMail } from "../mail/transport.ts";
 import { newCredential } from "../recovery/credential.ts";

@@ -1,7 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
-import { destinationOf, detour } from "../http/detour.ts";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
+import { destinationOf, detour } from "../http/redirect-target.ts";
 import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 
 /** Somebody who may use the console, and has proved it on this very session. */

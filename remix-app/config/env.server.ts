@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { microsoftTenant } from "./microsoft-tenant.ts";
-import { oauthProviderNames } from "./oauth-providers.ts";
+import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** A whole origin; what follows it is cut off. */
 export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);

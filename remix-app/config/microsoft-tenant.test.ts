@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { isTenantAddress, microsoftTenant, tenantIssuer } from "./microsoft-tenant.ts";
+import { isTenantAddress, microsoftTenant, tenantIssuer } from "./oauth-providers.ts";
 
 const id = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
 const MICROSOFT_LOGIN_URL = "https://login.microsoftonline.com";

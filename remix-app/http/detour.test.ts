@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { destinationOf, detour } from "./detour.ts";
+import { destinationOf, detour } from "./redirect-target.ts";
 
 const origin = "https://app.example.com";
 const requestOf = (method: string, { path, referer }: { path: string; referer?: string }) =>

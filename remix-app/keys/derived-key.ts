@@ -18,3 +18,44 @@ export function isSignature(given: string, expected: Buffer): boolean {
   const bytes = Buffer.from(given, "base64url");
   return bytes.length === expected.length && timingSafeEqual(bytes, expected);
 }
+
+/** Keys of one purpose: the current one, and those of earlier secrets, which still open what they made. */
+export interface KeyRing {
+  current: { id: string; key: Uint8Array<ArrayBuffer> };
+  /** Those of earlier secrets, the latest first. */
+  earlier: readonly KeyRing["current"][];
+  /** The key of an id; undefined for one that is not on the ring. */
+  find(id: string): Uint8Array<ArrayBuffer> | undefined;
+}
+
+const idBytes = 9;
+
+/**
+ * Derives a ring of keys from secrets by HKDF-SHA-256 (RFC 5869), so that no two purposes share a key. A key's id
+ * follows from its secret, too: rotating takes a new secret in front and nothing else.
+ * @param secrets the current one first
+ */
+export async function openKeyRing(secrets: readonly [string, ...string[]], purpose: string): Promise<KeyRing> {
+  const [current, ...earlier] = await Promise.all([
+    deriveKey(secrets[0], purpose),
+    ...secrets.slice(1).map((secret) => deriveKey(secret, purpose)),
+  ]);
+  const keys = new Map([current, ...earlier].map(({ id, key }) => [id, key]));
+  return { current, earlier, find: (id) => keys.get(id) };
+}
+
+async function deriveKey(secret: string, purpose: string): Promise<KeyRing["current"]> {
+  const bytes = new TextEncoder().encode(secret);
+  const material = await crypto.subtle.importKey("raw", bytes, "HKDF", false, ["deriveBits"]);
+  const derive = async (info: string, length: number) => {
+    const parameters = {
+      name: "HKDF",
+      hash: "SHA-256",
+      salt: new Uint8Array(),
+      info: new TextEncoder().encode(`gatehouse ${info}`),
+    };
+    return new Uint8Array(await crypto.subtle.deriveBits(parameters, material, length * 8));
+  };
+  const [key, id] = await Promise.all([derive(`key: ${purpose}`, keyBytes), derive(`key id: ${purpose}`, idBytes)]);
+  return { id: Buffer.from(id).toString("base64url"), key };
+}

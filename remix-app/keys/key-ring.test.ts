@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openKeyRing } from "./key-ring.ts";
+import { openKeyRing } from "./derived-key.ts";
 
 const [first, second] = ["a".repeat(32), "b".repeat(32)];
 

@@ -1,6 +1,5 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
-import { detour } from "../http/detour.ts";
-import { redirectTarget } from "../http/redirect-target.ts";
+import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { getUser, isFresh, secondStepPath, type User } from "../session/user.ts";
 
 /** A page that people pass through on their way: who they are, and where they are going. */

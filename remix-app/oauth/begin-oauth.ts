@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { requireAttempt } from "../abuse/attempts.ts";
-import { isTenantAddress } from "../config/microsoft-tenant.ts";
-import { findProvider, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
+import { findProvider, isTenantAddress, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { beginAttempt } from "./attempts.ts";

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
-import { tenantIssuer } from "../config/microsoft-tenant.ts";
-import { findProvider, providerLabel } from "../config/oauth-providers.ts";
+import { findProvider, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";
 import { getUser, type User } from "../session/user.ts";
 import { inspectAttempt, settleAttempt } from "./attempts.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** How long a cross-app token may live, and lives where nobody says. */
-export const maxHandoffSeconds = 300;
+const maxHandoffSeconds = 300;
 
 /** What calls about apps and their sessions take and answer (docs/satellites.md). */
 

@@ -4,7 +4,7 @@ import type { Env } from "../config/env.server.ts";
 import { basicChallenge, basicCredentials } from "../http/authorization.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
-import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
+import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callAppFunction } from "./app-database.ts";
 import { hashOf } from "./tokens.ts";
 

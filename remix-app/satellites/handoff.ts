@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import type { KeyRing } from "../keys/key-ring.ts";
+import type { KeyRing } from "../keys/derived-key.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
 import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";

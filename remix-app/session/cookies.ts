@@ -11,8 +11,7 @@ import {
   readCookie,
   writeCookie,
 } from "../http/cookies.ts";
-import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
-import type { KeyRing } from "../keys/key-ring.ts";
+import { derivedKey, hmac, isSignature, type KeyRing } from "../keys/derived-key.ts";
 import type { AccountKeys } from "./vault.ts";
 
 /** The part of a session that the browser's cookie holds: tokens only, in the shape that auth-js stores. */

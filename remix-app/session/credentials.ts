@@ -1,4 +1,12 @@
+import { randomBytes } from "node:crypto";
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import type { User } from "@supabase/supabase-js";
 import { z } from "zod";
+import { cookies } from "../http/cookie-table.ts";
+import { readCookie, writeCookie } from "../http/cookies.ts";
+import { problem } from "../http/problem.ts";
+import { hmac, isSignature } from "../keys/derived-key.ts";
+import { discardSession } from "./discard-session.ts";
 
 /** bcrypt reads no further, so the identity backend takes no longer one. */
 const maxPasswordBytes = 72;
@@ -38,3 +46,82 @@ export const signUpSchema = z.object({ email: emailSchema, password: newPassword
 export const mailSchema = z.object({ email: emailSchema, returnUrl });
 
 export const resetPasswordSchema = z.object({ password: newPasswordSchema });
+
+/**
+ * Anybody may sign up with anybody's address, and the identity backend keeps the password of the first who did. So the
+ * one that proves to read the mailbox gets in with that password only where it is known to be theirs: where this
+ * browser typed it. A browser remembers that as long as the mail's link works, in a cookie that every sign-up gets and
+ * that only we can read: its presence would tell which addresses are known.
+ */
+
+/** Both times of a link that confirms are set at once; an account confirmed longer ago was in its owner's hands. */
+const sameMomentMs = 2_000;
+/** The backend makes an account and its confirmation within one call. */
+const sameCallMs = 500;
+
+function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
+  const key = hmac(Buffer.from(env.SUPABASE_SECRET_KEY), "own-password");
+  return hmac(key, `${nonce} ${email.toLowerCase()}`);
+}
+
+/**
+ * Remembers whether this browser knows the password of the unconfirmed account of this address; who looks at the cookie
+ * cannot tell.
+ */
+export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
+  const nonce = randomBytes(16).toString("base64url");
+  const proof = own ? proofOf(nonce, { env: context.env, email }) : randomBytes(32);
+  writeCookie(context, cookies.ownPassword, { value: `${nonce}.${proof.toString("base64url")}` });
+}
+
+function remembersPassword(context: AppLoadContext, email: string): boolean {
+  const [nonce = "", proof = ""] = readCookie(context, cookies.ownPassword).split(".");
+  return isSignature(proof, proofOf(nonce, { env: context.env, email }));
+}
+
+/**
+ * After a sign-up: whether the password that the backend keeps for the unconfirmed account is the one just typed.
+ * @param options.created what the sign-up answered; for a confirmed account it has no identities, and nothing is asked
+ */
+export async function keepsPassword(
+  context: AppLoadContext,
+  { created, email, password }: { created: User | null; email: string; password: string },
+): Promise<boolean> {
+  if (!created?.identities?.length) return false;
+  if (wasJustCreated(created)) return true;
+  const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
+  return error?.code === "email_not_confirmed";
+}
+
+/**
+ * After a link from a mail: where it was this link that confirmed the account, and this browser did not choose its
+ * password, replaces that by one that nobody knows and leads to where a new one is chosen.
+ * @param options.user the account, with its session in the request's cookies
+ * @throws Response the redirect
+ * @throws Response 503 AUTH_UNAVAILABLE where the password could not be replaced; nobody is signed in then
+ */
+export async function replaceForeignPassword(
+  context: AppLoadContext,
+  { user, destination }: { user: User; destination: string },
+): Promise<void> {
+  const { session, requestId } = context;
+  if (!wasJustConfirmed(user) || remembersPassword(context, user.email ?? "")) return;
+  const { auth } = session.authClient();
+  const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
+  if (error) {
+    if (session.stored) await discardSession(context, session.stored);
+    session.clear();
+    const detail = "Your email is confirmed, but not yet safe to sign in with. Reset your password in a moment.";
+    throw problem("AUTH_UNAVAILABLE", { requestId, detail });
+  }
+  throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+}
+
+/** A mail for an account that was there before goes out minutes after the last one. */
+function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
+  return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
+}
+
+function wasJustConfirmed({ email_confirmed_at, last_sign_in_at }: User): boolean {
+  return Date.parse(last_sign_in_at ?? "") - Date.parse(email_confirmed_at ?? "") < sameMomentMs;
+}

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
-import { waitInWords } from "../abuse/wait-in-words.ts";
+import { guardAttempt, outcomeOf, waitInWords } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";

@@ -1,8 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
-import { detour } from "../http/detour.ts";
-import { redirectTarget } from "../http/redirect-target.ts";
+import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { getUser } from "./user.ts";
 
 /** Accounts in one browser; `private.sign_in_account` says the same. */

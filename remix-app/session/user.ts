@@ -1,8 +1,8 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import type { Claims } from "#shared/claims.ts";
-import { destinationOf, detour } from "../http/detour.ts";
 import { problem } from "../http/problem.ts";
+import { destinationOf, detour } from "../http/redirect-target.ts";
 import { createDataClient } from "../supabase/data-api.ts";
 import { clearApprovalCookie, heldApproval } from "./cookies.ts";
 import { keepForm } from "./kept-form.ts";

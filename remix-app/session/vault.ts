@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import type { Env } from "../config/env.server.ts";
-import { hmac } from "../keys/derived-key.ts";
-import { type KeyRing, openKeyRing } from "../keys/key-ring.ts";
+import { hmac, type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type Device, type StoredSession, storedSession } from "./cookies.ts";
 

@@ -1,6 +1,6 @@
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
-import { detour } from "../http/detour.ts";
+import { detour } from "../http/redirect-target.ts";
 import { securityPath } from "../mfa/security-path.ts";
 import type { AccountSession } from "../session/account-sessions.ts";
 import { AccountForm } from "../ui/account-form.tsx";

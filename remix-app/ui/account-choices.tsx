@@ -1,6 +1,6 @@
 import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
-import { detour } from "../http/detour.ts";
+import { detour } from "../http/redirect-target.ts";
 import { Address } from "./address.tsx";
 
 /** An account of this browser, as its lists show it. */

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { guardAttempt } from "../abuse/attempts.ts";
-import { waitInWords } from "../abuse/wait-in-words.ts";
+import { guardAttempt, waitInWords } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import { emailSchema } from "../session/credentials.ts";
 import type { User } from "../session/user.ts";

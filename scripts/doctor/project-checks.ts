@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import type { Env } from "../../remix-app/config/env.server.ts";
-import { isTenantAddress } from "../../remix-app/config/microsoft-tenant.ts";
+import { isTenantAddress } from "../../remix-app/config/oauth-providers.ts";
 import { findPasskeyFaults } from "../../remix-app/passkeys/boot-check.ts";
 import { createServiceClient } from "../../remix-app/supabase/data-api.ts";
 import { describeAuthTriggers } from "../local-stack/contents/auth-triggers.ts";

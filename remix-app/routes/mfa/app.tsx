@@ -7,8 +7,8 @@ import {
 } from "@remix-run/server-runtime";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
-import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import { openStep } from "../../mfa/open-step.ts";

@@ -8,9 +8,9 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
-import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { recover } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";

@@ -9,9 +9,9 @@ import {
   redirect,
 } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
-import { detour } from "../../http/detour.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";

@@ -6,8 +6,8 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
-import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { requireUser, shownAs } from "../../session/user.ts";

@@ -1,8 +1,8 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { detour } from "../../http/detour.ts";
 import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";

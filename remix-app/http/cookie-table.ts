@@ -28,7 +28,7 @@ export const cookies = {
     maxAgeSeconds: longest,
     signing: "the access token's signature, and the device's tag of the refresh token",
     ofAccounts: false,
-    purpose: "The active account's session, in chunks; shared with hosts under PARENT_DOMAIN (session-cookie.ts).",
+    purpose: "The active account's session, in chunks; shared with hosts under PARENT_DOMAIN (session/cookies.ts).",
   },
   device: {
     name: "gh_device",

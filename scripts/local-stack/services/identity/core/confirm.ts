@@ -22,15 +22,13 @@ export async function confirmUser(sql: Sql, deps: Deps, user: User): Promise<Use
 
 /**
  * Stores a new password's hash. Voids all mailed tokens and ends the user's sessions, `keepSession` aside: whoever
- * knew the old password must not stay.
+ * knew the old password must not stay. The order of the statements is Supabase Auth's: triggers depend on it.
  */
 export async function storePassword(
   sql: Sql,
   { deps, user, hash, keepSession }: { deps: Deps; user: User; hash: string | null; keepSession?: string | undefined },
 ): Promise<User> {
-  await clearOneTimeTokens(sql, user.id);
-  await endSessions(sql, { userId: user.id, ...(keepSession ? { keep: keepSession } : {}) });
-  return updateUser(sql, {
+  const stored = await updateUser(sql, {
     id: user.id,
     now: deps.clock(),
     changes: {
@@ -48,6 +46,9 @@ export async function storePassword(
       reauthentication_sent_at: null,
     },
   });
+  await clearOneTimeTokens(sql, user.id);
+  await endSessions(sql, { userId: user.id, ...(keepSession ? { keep: keepSession } : {}) });
+  return stored;
 }
 
 /** Takes an account out of use but keeps its row: nothing that names a person is left, and its address is free. */
@@ -57,8 +58,6 @@ export async function softDeleteUser(sql: Sql, deps: Deps, user: User): Promise<
     createHash("sha256")
       .update(user.id + value)
       .digest("base64url");
-  await clearOneTimeTokens(sql, user.id);
-  await endSessions(sql, { userId: user.id });
   await updateUser(sql, {
     id: user.id,
     now,
@@ -78,6 +77,8 @@ export async function softDeleteUser(sql: Sql, deps: Deps, user: User): Promise<
       raw_app_meta_data: {},
     },
   });
+  await clearOneTimeTokens(sql, user.id);
+  await endSessions(sql, { userId: user.id });
   const identities = await many<{ id: string; provider: string; provider_id: string }>(
     sql,
     "select id, provider, provider_id from auth.identities where user_id = $1",

@@ -3,8 +3,9 @@ import { isKnownProvider, listedProviders } from "../config/providers.ts";
 import type { Deps } from "../core/deps.ts";
 import type { Env } from "../http/context.ts";
 import { openToAnyOrigin } from "../http/cors.ts";
+import { supabaseAuthVersion } from "../supabase-auth-routes.ts";
 
-const version = "v2.196.0-gatehouse";
+const version = `${supabaseAuthVersion}-gatehouse`;
 
 /** What anyone may know. */
 export function publicRoutes({ config }: Deps): Hono<Env> {

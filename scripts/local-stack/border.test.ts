@@ -38,6 +38,7 @@ const openToTests = [
   "hosted.ts",
   "options.ts",
   "services/data-api/data-api.ts",
+  "services/identity/supabase-auth-routes.ts",
   "services/oidc/stand-ins.ts",
   "services/provider/behaviours.ts",
   "services/provider/fixtures.ts",

@@ -12,6 +12,7 @@ import { supabaseAuthRoutes } from "./supabase-auth-routes.ts";
 const clock = () => new Date();
 const log = () => undefined;
 const config = readConfig({
+  NODE_ENV: "test",
   DATABASE_URL: "postgres://nobody@127.0.0.1:9/none",
   API_EXTERNAL_URL: "http://127.0.0.1:9",
   GOTRUE_SITE_URL: "http://127.0.0.1:9",
@@ -24,7 +25,7 @@ async function routesOfOurServer() {
   const db = openDatabase(config.DATABASE_URL, log);
   const keys = await loadTokenKeys(config);
   const mailer = openMailer(config, { log, clock });
-  const mailLimit = rateWindow(1, clock);
+  const mailLimit = rateWindow({ events: 1, perMs: 1 }, clock);
   const discover = openDiscovery(clock);
   const { routes } = createApp({ config, db, keys, mailer, mailLimit, discover, clock, random: systemRandom, log });
   mailer.close();

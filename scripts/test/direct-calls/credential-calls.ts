@@ -1,0 +1,348 @@
+import { createPerson } from "../people.ts";
+import type { DirectCall } from "./journey.ts";
+import {
+  answerPasskey,
+  beginOAuth,
+  beginPasskey,
+  call,
+  challengeOf,
+  done,
+  enroll,
+  exchange,
+  mailedToken,
+  newAddress,
+  newChallenge,
+  prove,
+  raised,
+  sessionIn,
+  signedIn,
+  signIn,
+  visit,
+  withPasskey,
+} from "./phone.ts";
+
+const newPassword = "another horse battery";
+
+const putUser = (bearer: string, body: object) => () => call("PUT /user", { bearer, body });
+
+/** An account whose owner has asked for another address and has mails at both. */
+async function changingAddress() {
+  const { person, session } = await signedIn();
+  await done(call("PUT /user", { bearer: session.accessToken, body: { email: newAddress() } }));
+  const half = async (mailbox: "current" | "new") => ({
+    body: { type: "email_change", token_hash: await mailedToken(person.id, `email_change_token_${mailbox}`) },
+  });
+  return { person, half };
+}
+
+/** An account that signed up with a provider, and its phone. */
+async function withoutPassword() {
+  const email = newAddress();
+  const { challenge, verifier } = newChallenge();
+  const answer = await done(exchange(await visit(await beginOAuth(challenge), { email }), verifier));
+  return { person: { id: answer.body.user.id as string, email }, session: sessionIn(answer) };
+}
+
+const verifyRoute = "POST /factors/:id/verify";
+const registerRoute = "POST /passkeys/registration/verify";
+
+/** Calls that change passwords, addresses, authenticators and passkeys. */
+export const credentialCalls: DirectCall[] = [
+  {
+    route: "PUT /user",
+    title: "a new password",
+    events: ["password_changed"],
+    mails: { password_changed: 1 },
+    async prepare() {
+      const { person, session } = await signedIn();
+      await done(signIn(person));
+      return { person, act: putUser(session.accessToken, { password: newPassword }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "a new password after a recovery link",
+    events: ["password_changed"],
+    mails: { password_changed: 1 },
+    async prepare() {
+      const person = await createPerson();
+      await done(call("POST /recover", { body: { email: person.email } }));
+      const body = { type: "recovery", token_hash: await mailedToken(person.id, "recovery_token") };
+      const session = sessionIn(await done(call("POST /verify", { body })));
+      return { person, act: putUser(session.accessToken, { password: newPassword }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "a first password",
+    events: ["password_added"],
+    mails: { password_added: 1 },
+    async prepare() {
+      const { person, session } = await withoutPassword();
+      return { person, act: putUser(session.accessToken, { password: newPassword }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "the same password",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      return { person, act: putUser(session.accessToken, { password: person.password }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "a new password from a session without the second factor",
+    refused: true,
+    async prepare() {
+      const { person } = await raised();
+      const session = sessionIn(await done(signIn(person)));
+      return { person, act: putUser(session.accessToken, { password: newPassword }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "metadata",
+    async prepare() {
+      const { person, session } = await signedIn();
+      return { person, act: putUser(session.accessToken, { data: { full_name: "Ada" } }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "application metadata",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      return { person, act: putUser(session.accessToken, { app_metadata: { platform_required_mfa: null } }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "a phone number",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      return { person, act: putUser(session.accessToken, { phone: "15555550100" }) };
+    },
+  },
+  {
+    route: "PUT /user",
+    title: "another address",
+    events: ["email_change_requested"],
+    async prepare() {
+      const { person, session } = await signedIn();
+      return { person, act: putUser(session.accessToken, { email: newAddress() }) };
+    },
+  },
+  {
+    route: "POST /verify",
+    title: "the first of two confirmations of another address",
+    async prepare() {
+      const { person, half } = await changingAddress();
+      const request = await half("current");
+      return { person, act: () => call("POST /verify", request) };
+    },
+  },
+  {
+    route: "POST /verify",
+    title: "the second of two confirmations of another address",
+    events: ["email_changed", "sign_in"],
+    mails: { email_changed: 2 },
+    async prepare() {
+      const { person, half } = await changingAddress();
+      await done(call("POST /verify", await half("new")));
+      const request = await half("current");
+      return { person, act: () => call("POST /verify", request) };
+    },
+  },
+  {
+    route: "POST /verify",
+    title: "the second confirmation where the account had signed up with a provider",
+    events: ["email_changed", "sign_in"],
+    mails: { email_changed: 2 },
+    async prepare() {
+      const { person, session } = await withoutPassword();
+      await done(call("PUT /user", { bearer: session.accessToken, body: { email: newAddress() } }));
+      const token = (mailbox: string) => mailedToken(person.id, `email_change_token_${mailbox}`);
+      await done(call("POST /verify", { body: { type: "email_change", token_hash: await token("current") } }));
+      const body = { type: "email_change", token_hash: await token("new") };
+      return { person, act: () => call("POST /verify", { body }) };
+    },
+  },
+
+  {
+    route: "POST /factors",
+    title: "an authenticator that is not verified yet",
+    async prepare() {
+      const { person, session } = await signedIn();
+      const body = { factor_type: "totp", friendly_name: "App" };
+      return { person, act: () => call("POST /factors", { bearer: session.accessToken, body }) };
+    },
+  },
+  {
+    route: "POST /factors",
+    title: "an authenticator, from a session without the second factor",
+    refused: true,
+    async prepare() {
+      const { person } = await raised();
+      const { accessToken } = sessionIn(await done(signIn(person)));
+      const body = { factor_type: "totp", friendly_name: "App" };
+      return { person, act: () => call("POST /factors", { bearer: accessToken, body }) };
+    },
+  },
+  {
+    route: "POST /factors/:id/challenge",
+    title: "a challenge",
+    async prepare() {
+      const { person, session } = await signedIn();
+      const { id } = await enroll(session.accessToken);
+      const route = `POST /factors/${id}/challenge`;
+      return { person, act: () => call(route, { bearer: session.accessToken, body: {} }) };
+    },
+  },
+  {
+    route: verifyRoute,
+    title: "the first authenticator of an account",
+    events: ["authenticator_added"],
+    mails: { authenticator_added: 1 },
+    unconfirmed: ["authenticator"],
+    async prepare() {
+      const { person, session } = await signedIn();
+      await done(signIn(person));
+      const factor = await enroll(session.accessToken);
+      return { person, act: () => prove(session.accessToken, factor) };
+    },
+  },
+  {
+    route: verifyRoute,
+    title: "a second authenticator",
+    refused: true,
+    async prepare() {
+      const { person, session } = await raised();
+      const factor = await enroll(session.accessToken);
+      return { person, act: () => prove(session.accessToken, factor) };
+    },
+  },
+  {
+    route: verifyRoute,
+    title: "the second step of a sign-in",
+    async prepare() {
+      const { person, factor } = await raised();
+      const session = sessionIn(await done(signIn(person)));
+      return { person, act: () => prove(session.accessToken, factor, 1) };
+    },
+  },
+  {
+    route: verifyRoute,
+    title: "a wrong code",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      const factor = await enroll(session.accessToken);
+      const body = { challenge_id: await challengeOf(session.accessToken, factor), code: "00000x" };
+      const route = `POST /factors/${factor.id}/verify`;
+      return { person, act: () => call(route, { bearer: session.accessToken, body }) };
+    },
+  },
+  {
+    route: "DELETE /factors/:id",
+    title: "an authenticator",
+    events: ["authenticator_removed"],
+    mails: { authenticator_removed: 1 },
+    async prepare() {
+      const { person, session, factor } = await raised();
+      return { person, act: () => call(`DELETE /factors/${factor.id}`, { bearer: session.accessToken }) };
+    },
+  },
+  {
+    route: "DELETE /factors/:id",
+    title: "an authenticator, from a session without the second factor",
+    refused: true,
+    async prepare() {
+      const { person, factor } = await raised();
+      const { accessToken } = sessionIn(await done(signIn(person)));
+      return { person, act: () => call(`DELETE /factors/${factor.id}`, { bearer: accessToken }) };
+    },
+  },
+  {
+    route: "DELETE /factors/:id",
+    title: "an authenticator that was never verified",
+    async prepare() {
+      const { person, session } = await signedIn();
+      const { id } = await enroll(session.accessToken);
+      return { person, act: () => call(`DELETE /factors/${id}`, { bearer: session.accessToken }) };
+    },
+  },
+
+  {
+    route: "POST /passkeys/registration/options",
+    title: "the beginning of a registration",
+    async prepare() {
+      const { person, session } = await signedIn();
+      const options = { bearer: session.accessToken, body: {} };
+      return { person, act: () => call("POST /passkeys/registration/options", options) };
+    },
+  },
+  {
+    route: registerRoute,
+    title: "a passkey",
+    events: ["passkey_added"],
+    mails: { passkey_added: 1 },
+    unconfirmed: ["passkey"],
+    async prepare() {
+      const { person, session } = await signedIn();
+      const body = await beginPasskey(session.accessToken);
+      return { person, act: () => call(registerRoute, { bearer: session.accessToken, body }) };
+    },
+  },
+  {
+    route: registerRoute,
+    title: "a passkey on an account with an authenticator",
+    refused: true,
+    async prepare() {
+      const { person, session } = await raised();
+      const body = await beginPasskey(session.accessToken);
+      return { person, act: () => call(registerRoute, { bearer: session.accessToken, body }) };
+    },
+  },
+  {
+    route: "PATCH /passkeys/:id",
+    title: "another name",
+    events: ["passkey_renamed"],
+    async prepare() {
+      const { person, session, passkeyId } = await withPasskey();
+      const options = { bearer: session.accessToken, body: { friendly_name: "Blue key" } };
+      return { person, act: () => call(`PATCH /passkeys/${passkeyId}`, options) };
+    },
+  },
+  {
+    route: "DELETE /passkeys/:id",
+    title: "a passkey",
+    events: ["passkey_removed"],
+    mails: { passkey_removed: 1 },
+    async prepare() {
+      const { person, session, passkeyId } = await withPasskey();
+      return { person, act: () => call(`DELETE /passkeys/${passkeyId}`, { bearer: session.accessToken }) };
+    },
+  },
+  {
+    route: "POST /passkeys/authentication/options",
+    title: "the beginning of a sign-in",
+    async prepare() {
+      const { person } = await withPasskey();
+      return { person, act: () => call("POST /passkeys/authentication/options", { body: {} }) };
+    },
+  },
+  {
+    route: "POST /passkeys/authentication/verify",
+    title: "a sign-in",
+    events: ["sign_in"],
+    async prepare() {
+      const { person, authenticator } = await withPasskey();
+      const body = await answerPasskey(authenticator);
+      return { person, act: () => call("POST /passkeys/authentication/verify", { body }) };
+    },
+  },
+];

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { supabaseAuthRoutes, supabaseAuthVersion } from "../../local-stack/services/identity/supabase-auth-routes.ts";
+import { deletePerson, query } from "../people.ts";
+import { credentialCalls } from "./credential-calls.ts";
+import { identityCalls } from "./identity-calls.ts";
+import type { DirectCall } from "./journey.ts";
+import { call, signedIn } from "./phone.ts";
+import { sessionCalls } from "./session-calls.ts";
+
+const isSupabaseAuth = !!process.env.IDENTITY_BIN;
+const directCalls = [...sessionCalls, ...credentialCalls, ...identityCalls];
+const routesOf = (wanted: (kind: (typeof supabaseAuthRoutes)[string]) => boolean) =>
+  Object.entries(supabaseAuthRoutes).flatMap(([route, kind]) => (wanted(kind) ? [route] : []));
+
+type Subject = Awaited<ReturnType<DirectCall["prepare"]>>["person"];
+
+async function idOf(person: Subject): Promise<string | undefined> {
+  if ("id" in person) return person.id;
+  const [account] = await query<{ id: string }>("select id from auth.users where email = $1", [person.email]);
+  return account?.id;
+}
+
+/** What an account's owner is told: the events, and to how many addresses each is mailed. */
+async function recordOf(person: Subject) {
+  const id = await idOf(person);
+  const events = await query<{ id: string; kind: string; mails: number }>(
+    `select e.id, e.kind, (select count(*)::integer from private.outgoing_mails m where m.event_id = e.id) as mails
+     from public.security_events e where e.user_id = $1`,
+    [id],
+  );
+  const additions = await query<{ kind: string }>(
+    "select kind from private.unconfirmed_additions where user_id = $1 order by kind",
+    [id],
+  );
+  return { events, additions: additions.map(({ kind }) => kind) };
+}
+
+test("the server under test is of the listed version", async () => {
+  const { version } = (await call("GET /health")).body;
+  const message = `The list of routes is of ${supabaseAuthVersion}, the server of ${version}: bring supabase-auth-routes.ts up to date, and the direct calls with it.`;
+  expect(version, message).toBe(isSupabaseAuth ? supabaseAuthVersion : `${supabaseAuthVersion}-gatehouse`);
+});
+
+test("every route that changes accounts has a direct call, and no direct call is of another route", () => {
+  const tested = new Set(directCalls.map(({ route }) => route));
+  expect([...tested].sort()).toEqual(routesOf((kind) => kind === "changes").sort());
+});
+
+describe("a direct call", () => {
+  test.for(directCalls)("$route, $title", async ({ prepare, notImplemented, ...expected }) => {
+    const { person, act } = await prepare();
+    const before = await recordOf(person);
+    const answer = await act();
+    const after = await recordOf(person);
+    const known = new Set(before.events.map(({ id }) => id));
+    const added = after.events.filter(({ id }) => !known.has(id));
+    const isRefused = answer.status >= 400 || /[?&#]error=/.test(answer.location);
+
+    const isMissing = notImplemented && !isSupabaseAuth;
+    const { events = [], mails = {}, unconfirmed = [], refused = false } = isMissing ? { refused: true } : expected;
+    expect(
+      {
+        refused: isRefused,
+        events: added.map(({ kind }) => kind).sort(),
+        mails: Object.fromEntries(added.filter((event) => event.mails > 0).map((event) => [event.kind, event.mails])),
+        unconfirmed: after.additions.slice(before.additions.length),
+      },
+      `${answer.status} ${answer.body?.code ?? ""} ${answer.body?.message ?? ""} ${answer.location.slice(0, 200)}`,
+    ).toEqual({ refused, events, mails, unconfirmed });
+    const id = await idOf(person);
+    if (id) await deletePerson({ id });
+  });
+});
+
+describe("a user's token and the publishable key", () => {
+  const closed = routesOf((kind) => kind === "admin" || typeof kind === "object");
+
+  test("are refused by every route for administrators, and by every route that is switched off", async () => {
+    const { person, session } = await signedIn();
+    const before = await recordOf(person);
+    const open: string[] = [];
+    for (const route of closed) {
+      const body = /^(POST|PUT)/.test(route) ? { body: {} } : {};
+      const { status } = await call(route.replaceAll(":id", person.id), { bearer: session.accessToken, ...body });
+      if (status < 400) open.push(`${route} → ${status}`);
+    }
+    expect(open).toEqual([]);
+    expect(await recordOf(person)).toEqual(before);
+    await deletePerson(person);
+  });
+});

@@ -1,14 +1,17 @@
+import { decodeJwt } from "jose";
 import { describe, expect, test } from "vitest";
 import { supabaseAuthRoutes, supabaseAuthVersion } from "../../local-stack/services/identity/supabase-auth-routes.ts";
 import { deletePerson, query } from "../people.ts";
+import { adminCalls } from "./admin-calls.ts";
 import { credentialCalls } from "./credential-calls.ts";
 import { identityCalls } from "./identity-calls.ts";
 import type { DirectCall } from "./journey.ts";
-import { call, signedIn } from "./phone.ts";
+import { call, phoneAgent, signedIn } from "./phone.ts";
 import { sessionCalls } from "./session-calls.ts";
 
 const isSupabaseAuth = !!process.env.IDENTITY_BIN;
 const directCalls = [...sessionCalls, ...credentialCalls, ...identityCalls];
+const allCalls = [...directCalls, ...adminCalls];
 const routesOf = (wanted: (kind: (typeof supabaseAuthRoutes)[string]) => boolean) =>
   Object.entries(supabaseAuthRoutes).flatMap(([route, kind]) => (wanted(kind) ? [route] : []));
 
@@ -42,12 +45,34 @@ test("the server under test is of the listed version", async () => {
 });
 
 test("every route that changes accounts has a direct call, and no direct call is of another route", () => {
-  const tested = new Set(directCalls.map(({ route }) => route));
-  expect([...tested].sort()).toEqual(routesOf((kind) => kind === "changes").sort());
+  const tested = (calls: DirectCall[]) => [...new Set(calls.map(({ route }) => route))];
+  expect(tested(directCalls).sort()).toEqual(routesOf((kind) => kind === "changes").sort());
+  expect(routesOf((kind) => kind === "admin")).toEqual(expect.arrayContaining(tested(adminCalls)));
 });
 
-describe("a direct call", () => {
-  test.for(directCalls)("$route, $title", async ({ prepare, notImplemented, ...expected }) => {
+test("a sign-in is recorded with its session, method, address and program", async () => {
+  const { person, session } = await signedIn();
+  const [event] = await query(
+    "select kind, method, session_id, host(ip) as ip, user_agent from public.security_events where user_id = $1",
+    [person.id],
+  );
+  const sessionId = decodeJwt(session.accessToken).session_id;
+  expect(event).toEqual({
+    kind: "sign_in",
+    method: "password",
+    session_id: sessionId,
+    ip: "127.0.0.1",
+    user_agent: phoneAgent,
+  });
+  await deletePerson(person);
+});
+
+const server = isSupabaseAuth
+  ? "Supabase Auth"
+  : "the local identity server (a Supabase Auth where IDENTITY_BIN names one)";
+
+describe(`a direct call of ${server}`, () => {
+  test.for(allCalls)("$route, $title", async ({ prepare, notImplemented, ...expected }) => {
     const { person, act } = await prepare();
     const before = await recordOf(person);
     const answer = await act();

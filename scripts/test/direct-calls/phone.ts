@@ -16,6 +16,7 @@ const landing = `${base}/landing`;
 export type Answer = { status: number; body: any; location: string };
 
 interface CallOptions {
+  apikey?: string;
   bearer?: string;
   body?: unknown;
   userAgent?: string;
@@ -25,12 +26,12 @@ interface CallOptions {
 /** One request to the identity backend with the publishable key, as a phone makes it. Redirects are not followed. */
 export async function call(route: string, options: CallOptions = {}): Promise<Answer> {
   const [method = "GET", path = ""] = route.split(" ");
-  const { bearer, body, form, userAgent = phoneAgent } = options;
+  const { apikey = supabase.publishableKey, bearer, body, form, userAgent = phoneAgent } = options;
   const response = await fetch(`${api}${path}`, {
     method,
     redirect: "manual",
     headers: {
-      apikey: supabase.publishableKey,
+      apikey,
       "x-supabase-api-version": "2024-01-01",
       "user-agent": userAgent,
       ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
@@ -46,6 +47,11 @@ export async function call(route: string, options: CallOptions = {}): Promise<An
     body: isJson ? JSON.parse(text) : text,
     location: response.headers.get("location") ?? "",
   };
+}
+
+/** A request with the secret key. */
+export function callAsAdmin(route: string, body?: object): Promise<Answer> {
+  return call(route, { apikey: supabase.secretKey, bearer: supabase.secretKey, ...(body ? { body } : {}) });
 }
 
 /** The answer of a call that only prepares the one under test. @throws Error where it was refused */

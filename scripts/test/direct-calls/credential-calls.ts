@@ -192,6 +192,18 @@ export const credentialCalls: DirectCall[] = [
       return { person, act: () => call("POST /factors", { bearer: accessToken, body }) };
     },
   },
+  ...["phone", "webauthn"].map(
+    (type): DirectCall => ({
+      route: "POST /factors",
+      title: `a factor of type ${type}`,
+      refused: true,
+      async prepare() {
+        const { person, session } = await signedIn();
+        const body = { factor_type: type, friendly_name: "App", phone: "15555550100" };
+        return { person, act: () => call("POST /factors", { bearer: session.accessToken, body }) };
+      },
+    }),
+  ),
   {
     route: "POST /factors/:id/challenge",
     title: "a challenge",

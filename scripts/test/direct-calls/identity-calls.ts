@@ -130,6 +130,15 @@ export const identityCalls: DirectCall[] = [
   },
   {
     route: "GET /callback",
+    title: "an account that somebody signed up for and never confirmed: it loses its password",
+    async prepare() {
+      const email = newAddress();
+      await done(call("POST /signup", { body: { email, password: "correct horse battery" } }));
+      return { person: { email }, act: await arriving(email, newChallenge().challenge) };
+    },
+  },
+  {
+    route: "GET /callback",
     title: "a sign-in that was cancelled at the provider",
     refused: true,
     async prepare() {
@@ -198,6 +207,18 @@ export const identityCalls: DirectCall[] = [
     async prepare() {
       const { person, session } = await signedIn();
       const id = await link(session.accessToken);
+      return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: session.accessToken }) };
+    },
+  },
+  {
+    route: "DELETE /user/identities/:id",
+    title: "the email identity, so that the account's address becomes another identity's",
+    events: ["email_changed"],
+    mails: { email_changed: 2 },
+    async prepare() {
+      const { person, session } = await signedIn();
+      await link(session.accessToken);
+      const id = await identityOf(session.accessToken, "email");
       return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: session.accessToken }) };
     },
   },

@@ -164,9 +164,9 @@ export async function link(bearer: string): Promise<string> {
   return identityOf(bearer);
 }
 
-export async function identityOf(bearer: string): Promise<string> {
+export async function identityOf(bearer: string, of = provider): Promise<string> {
   const { identities } = (await done(call("GET /user", { bearer }))).body;
-  return identities.find((identity: { provider: string }) => identity.provider === provider).identity_id;
+  return identities.find((identity: { provider: string }) => identity.provider === of).identity_id;
 }
 
 export const newAddress = () => `${crypto.randomUUID().slice(0, 8)}@phone.gatehouse.test`;

@@ -2,6 +2,7 @@ import { createPerson, query } from "../people.ts";
 import type { DirectCall } from "./journey.ts";
 import {
   call,
+  callAsAdmin,
   done,
   exchange,
   mailedToken,
@@ -88,6 +89,24 @@ export const sessionCalls: DirectCall[] = [
     },
   },
   {
+    route: "POST /token?grant_type=refresh_token",
+    title: "a refresh token that was used a minute ago",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      const refresh = () =>
+        call("POST /token?grant_type=refresh_token", { body: { refresh_token: session.refreshToken } });
+      await done(refresh());
+      const { body } = await done(refresh());
+      await done(call("POST /token?grant_type=refresh_token", { body: { refresh_token: body.refresh_token } }));
+      await query(
+        "update auth.refresh_tokens set updated_at = now() - interval '1 minute' where user_id::text = $1 and revoked",
+        [person.id],
+      );
+      return { person, act: refresh };
+    },
+  },
+  {
     route: "POST /signup",
     title: "a new address",
     async prepare() {
@@ -147,6 +166,17 @@ export const sessionCalls: DirectCall[] = [
     async prepare() {
       const { person, token } = await signedUp();
       return { person, act: () => call("POST /verify", { body: { type: "signup", token_hash: token } }) };
+    },
+  },
+  {
+    route: "POST /verify",
+    title: "the link of an invitation, which gives the account a random password",
+    events: ["sign_in"],
+    async prepare() {
+      const email = newAddress();
+      const { id } = (await done(callAsAdmin("POST /invite", { email }))).body;
+      const body = { type: "invite", token_hash: await mailedToken(id, "confirmation_token") };
+      return { person: { id }, act: () => call("POST /verify", { body }) };
     },
   },
   {

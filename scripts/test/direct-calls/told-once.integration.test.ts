@@ -1,0 +1,87 @@
+import { afterEach, expect, test } from "vitest";
+import { mailsTo } from "../../../e2e/mailbox.ts";
+import { eventKind } from "../../../remix-app/activity/event-kinds.ts";
+import { sendDueMails } from "../../../remix-app/schedule/send-due-mails.ts";
+import { openBrowser } from "../../../remix-app/testing/browser.ts";
+import { Authenticator } from "../../local-stack/contract/support/authenticator.ts";
+import { cookieOf } from "../keep-session.ts";
+import { afterStackServer, lockOutbox, mailEnv } from "../mail-env.ts";
+import { createPerson, deletePerson, type Person, query } from "../people.ts";
+import { readStack } from "../stack.ts";
+import { beginOAuth, done, exchange, landed, newAddress, newChallenge, signedIn, visit } from "./phone.ts";
+
+const { base } = readStack();
+const passkeys = "/settings/security/passkeys";
+const sweepers = 5;
+const settleMs = 300;
+let people: Pick<Person, "id">[] = [];
+lockOutbox();
+afterEach(async () => {
+  await Promise.all(people.map(deletePerson));
+  people = [];
+});
+
+const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject ?? "New sign-in to your account";
+const settle = () => new Promise((resolve) => setTimeout(resolve, settleMs));
+
+/** Sends what nobody sends already, as many servers do at the same time. */
+async function sweep(email: string): Promise<void> {
+  await query(
+    `update private.outgoing_mails set next_attempt_at = now()
+     where recipient = $1 and next_attempt_at <= created_at + interval '15 seconds'`,
+    [email],
+  );
+  await Promise.all(Array.from({ length: sweepers }, () => sendDueMails(mailEnv).run(AbortSignal.timeout(20_000))));
+}
+
+/** What the account's activity says, and the subjects in its mailbox, when nothing more is due. */
+async function told({ id, email }: Pick<Person, "id" | "email">) {
+  await afterStackServer();
+  await sweep(email);
+  await expect
+    .poll(() => query("select id from private.outgoing_mails where recipient = $1", [email]), { timeout: 10_000 })
+    .toEqual([]);
+  await sweep(email);
+  await settle();
+  const events = await query<{ kind: string; device: string | null }>(
+    "select kind, device from public.security_events where user_id = $1 order by created_at",
+    [id],
+  );
+  return { events, subjects: (await mailsTo(email)).map(({ subject }) => subject) };
+}
+
+test("a sign-in with a provider on a phone is recorded once, and mailed once where the app is another one", async () => {
+  const email = newAddress();
+  const { challenge, verifier } = newChallenge();
+  const first = await done(exchange(await visit(await beginOAuth(challenge), { email }), verifier));
+  const person = { id: first.body.user.id, email };
+  people.push(person);
+  await done(landed(await visit(await beginOAuth(), { email })));
+  const { events, subjects } = await told(person);
+  expect(events.map(({ kind }) => kind)).toEqual(["sign_in", "sign_in"]);
+  expect(subjects).toEqual([subjectOf("sign_in")]);
+});
+
+test("an identity that the backend links by its verified address is recorded once and mailed once", async () => {
+  const { person } = await signedIn();
+  people.push(person);
+  const { challenge, verifier } = newChallenge();
+  await done(exchange(await visit(await beginOAuth(challenge), { email: person.email }), verifier));
+  const { events, subjects } = await told(person);
+  expect(events.map(({ kind }) => kind)).toEqual(["sign_in", "identity_linked", "sign_in"]);
+  expect(subjects).toEqual([subjectOf("identity_linked")]);
+});
+
+test("a passkey that our page adds is recorded once, with its device, and mailed once", async () => {
+  const person = await createPerson();
+  people.push(person);
+  const browser = openBrowser(base, { cookie: await cookieOf(person) });
+  const { challengeId, options } = JSON.parse((await browser.postJson(`${passkeys}/options`, {})).text);
+  const credential = new Authenticator().create(options, { origin: base, rpId: new URL(base).hostname });
+  expect((await browser.postJson(passkeys, { challengeId, credential })).status).toBe(200);
+  const { events, subjects } = await told(person);
+  expect(events.filter(({ kind }) => kind !== "sign_in")).toEqual([
+    { kind: "passkey_added", device: expect.any(String) },
+  ]);
+  expect(subjects).toEqual([subjectOf("passkey_added")]);
+});

@@ -2,16 +2,19 @@ import { decodeJwt } from "jose";
 import { describe, expect, test } from "vitest";
 import { supabaseAuthRoutes, supabaseAuthVersion } from "../../local-stack/services/identity/supabase-auth-routes.ts";
 import { deletePerson, query } from "../people.ts";
+import { accountCalls } from "./account-calls.ts";
 import { adminCalls } from "./admin-calls.ts";
-import { credentialCalls } from "./credential-calls.ts";
+import { factorCalls } from "./factor-calls.ts";
 import { identityCalls } from "./identity-calls.ts";
 import type { DirectCall } from "./journey.ts";
+import { renderMatrix } from "./matrix.ts";
 import { call, phoneAgent, signedIn } from "./phone.ts";
 import { sessionCalls } from "./session-calls.ts";
+import { upkeepCalls } from "./upkeep-calls.ts";
 
 const isSupabaseAuth = !!process.env.IDENTITY_BIN;
-const directCalls = [...sessionCalls, ...credentialCalls, ...identityCalls];
-const allCalls = [...directCalls, ...adminCalls];
+const directCalls = [...sessionCalls, ...accountCalls, ...factorCalls, ...identityCalls];
+const allCalls = [...directCalls, ...adminCalls, ...upkeepCalls];
 const routesOf = (wanted: (kind: (typeof supabaseAuthRoutes)[string]) => boolean) =>
   Object.entries(supabaseAuthRoutes).flatMap(([route, kind]) => (wanted(kind) ? [route] : []));
 
@@ -48,6 +51,17 @@ test("every route that changes accounts has a direct call, and no direct call is
   const tested = (calls: DirectCall[]) => [...new Set(calls.map(({ route }) => route))];
   expect(tested(directCalls).sort()).toEqual(routesOf((kind) => kind === "changes").sort());
   expect(routesOf((kind) => kind === "admin")).toEqual(expect.arrayContaining(tested(adminCalls)));
+});
+
+test("the document of direct calls says what is tested here", async () => {
+  const document = renderMatrix({
+    version: supabaseAuthVersion,
+    routes: supabaseAuthRoutes,
+    directCalls,
+    adminCalls,
+    upkeepCalls,
+  });
+  await expect(document).toMatchFileSnapshot("../../../docs/direct-calls.md");
 });
 
 test("a sign-in is recorded with its session, method, address and program", async () => {

@@ -1,0 +1,68 @@
+import type { supabaseAuthRoutes } from "../../local-stack/services/identity/supabase-auth-routes.ts";
+import type { DirectCall } from "./journey.ts";
+
+interface Matrix {
+  version: string;
+  routes: typeof supabaseAuthRoutes;
+  directCalls: DirectCall[];
+  adminCalls: DirectCall[];
+  upkeepCalls: DirectCall[];
+}
+
+/** The document that says what each call leaves behind, from the same cases that the test checks. */
+export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepCalls }: Matrix): string {
+  const kinds = Object.entries(routes);
+  const settings = new Set(kinds.flatMap(([, kind]) => (typeof kind === "object" ? [kind.setting] : [])));
+  const closed = [...settings].map((setting) => [
+    `\`${setting}\``,
+    codes(kinds.flatMap(([route, kind]) => (typeof kind === "object" && kind.setting === setting ? [route] : []))),
+  ]);
+  return `# Direct calls of the identity backend
+
+Every route of Supabase Auth ${version}, and what its calls leave behind when nobody goes through our server. The triggers in \`supabase/schemas/auth-schema.sql\` see to it on every plan. This page is written from \`scripts/test/direct-calls/\`: \`npm run test:direct-calls -- -u\` updates it, and the test fails while it is out of date.
+
+An addition is *unconfirmed* until the owner keeps it on the page "What can open this account". Mails are ours to the owner; links and codes are mailed by the backend.
+
+## With the publishable key or a user's token
+
+${rows(directCalls)}
+
+## With the secret key
+
+${rows(adminCalls)}
+
+## Without anybody's asking
+
+${rows(upkeepCalls)}
+
+## Routes that change no account
+
+${codes(kinds.flatMap(([route, kind]) => (kind === "reads" ? [route] : [])))}
+
+## Routes that are switched off
+
+| setting that switches them on | routes |
+|---|---|
+${closed.map((cells) => `| ${cells.join(" | ")} |`).join("\n")}
+
+## Routes for administrators
+
+A token of a user is refused by each of these.
+
+${codes(kinds.flatMap(([route, kind]) => (kind === "admin" ? [route] : [])))}
+`;
+}
+
+const codes = (routes: string[]) => routes.map((route) => `\`${route}\``).join(", ");
+
+function rows(calls: DirectCall[]): string {
+  const lines = [...calls].map(({ route, title, refused, events = [], mails = {}, unconfirmed = [] }) => {
+    const allowed = refused ? "refused" : unconfirmed.length > 0 ? "allowed, unconfirmed" : "allowed";
+    const mailed = Object.entries(mails).map(([kind, addresses]) =>
+      addresses > 1 ? `\`${kind}\`, to the old and the new address` : `\`${kind}\``,
+    );
+    const cells = [`\`${route}\``, title, allowed, codes(events) || "–", mailed.join(", ") || "–"];
+    return `| ${cells.join(" | ")} |`;
+  });
+  return ["| route | call | answer | activity | mail |", "|---|---|---|---|---|", ...lines].join("\n");
+}

@@ -177,6 +177,19 @@ comment on function private.write_required_mfa_policy(auth.users, jsonb) is
   'further, at the boundary of this second, which only moves forward; signInAgain moves the boundary of primary methods '
   'too. For definers that hold the account''s row for update; granted to nobody.';
 
+-- With database encryption, Auth encrypts a stored hash at a sign-in, by a statement that sets no other column of ours. A
+-- new password voids the mailed tokens in its statement.
+create or replace function private.is_new_password(stored text, hash text) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
+$$;
+comment on function private.is_new_password(text, text) is
+  'Whether the statement that replaced a stored hash set another password. False where it encrypted the hash.';
+
 -- The API cannot check for remaining workspaces and delete the user in one transaction.
 create or replace function private.delete_auth_user(subject_id uuid) returns boolean
   language sql

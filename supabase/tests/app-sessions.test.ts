@@ -85,6 +85,21 @@ describe("an app session", () => {
     expect(await worth(db, session)).toMatchObject({ central: { refused: "insufficient_scope" } });
   });
 
+  test("stays when the identity backend encrypts the stored hash of the password", async ({ db }) => {
+    const session = await beginAppSession(db);
+    await db.query(
+      `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf"}', updated_at = now() where id = $1`,
+      [session.claims.sub],
+    );
+    expect(await worth(db, session)).toMatchObject({ app: { active: true } });
+    await db.query(
+      `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf","data":"x"}', recovery_token = ''
+       where id = $1`,
+      [session.claims.sub],
+    );
+    expect(await worth(db, session)).toEqual(dead);
+  });
+
   test.for([
     ["sign-out on the web", "delete from auth.sessions where user_id = $1"],
     ["the web session's end", "update auth.sessions set not_after = now() where user_id = $1"],

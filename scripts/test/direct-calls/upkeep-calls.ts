@@ -41,6 +41,25 @@ export const upkeepCalls: DirectCall[] = [
     },
   },
   {
+    route: "database encryption",
+    title: "a stored hash that is encrypted at a sign-in",
+    async prepare() {
+      const { person } = await signedIn();
+      return {
+        person,
+        async act() {
+          // The statement of Supabase Auth's password grant (`internal/api/token.go`).
+          await query(
+            `update auth.users set encrypted_password = '{"key_id":"k1","alg":"aes-gcm-hkdf"}', updated_at = now()
+             where id = $1`,
+            [person.id],
+          );
+          return nothingToSay;
+        },
+      };
+    },
+  },
+  {
     route: "our server",
     title: "a session that our functions end",
     async prepare() {

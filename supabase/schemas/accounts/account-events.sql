@@ -231,7 +231,7 @@ begin
     return null;
   end if;
 
-  if coalesce(new.encrypted_password, '') not in ('', coalesce(old.encrypted_password, '')) then
+  if coalesce(new.encrypted_password, '') <> '' and private.is_new_password(old.encrypted_password, new.encrypted_password) then
     perform private.add_account_event(
       new.id, case when coalesce(old.encrypted_password, '') = '' then 'password_added' else 'password_changed' end
     );

@@ -52,6 +52,11 @@ create or replace function private.revoke_user_app_credentials() returns trigger
   set search_path = ''
 as $$
 begin
+  if not private.is_new_password(old.encrypted_password, new.encrypted_password)
+    and old.banned_until is not distinct from new.banned_until
+    and old.deleted_at is not distinct from new.deleted_at then
+    return null;
+  end if;
   perform private.end_apps_of_account(new.id);
   return null;
 end

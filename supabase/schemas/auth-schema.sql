@@ -52,6 +52,10 @@ create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
 
+-- Auth gives the account another identity's address when the one that carries its own is unlinked.
+create or replace trigger guard_email before update of email on auth.users
+  for each row when (old.email is distinct from new.email) execute function private.guard_email();
+
 create or replace trigger record_authenticator_added after update of status on auth.mfa_factors
   for each row when (new.status = 'verified' and old.status <> 'verified')
   execute function private.record_authenticator_added();

@@ -1,4 +1,4 @@
-import { createPerson } from "../people.ts";
+import { createPerson, type Person, query } from "../people.ts";
 import { idTokenFor } from "./id-token.ts";
 import type { DirectCall } from "./journey.ts";
 import {
@@ -33,6 +33,11 @@ async function returning({ accessToken }: Session, answer: { email: string }, ch
 async function arriving(email: string, challenge: object = {}) {
   const address = await beginOAuth(challenge);
   return async () => landed(await visit(address, { email }));
+}
+
+async function unlinkEmail(person: Person, { accessToken }: Session) {
+  const id = await identityOf(accessToken, "email");
+  return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: accessToken }) };
 }
 
 const idTokenRoute = "POST /token?grant_type=id_token";
@@ -218,8 +223,33 @@ export const identityCalls: DirectCall[] = [
     async prepare() {
       const { person, session } = await signedIn();
       await link(session.accessToken);
-      const id = await identityOf(session.accessToken, "email");
-      return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: session.accessToken }) };
+      await query("delete from private.unconfirmed_additions where user_id = $1", [person.id]);
+      return unlinkEmail(person, session);
+    },
+  },
+  {
+    route: "DELETE /user/identities/:id",
+    title: "the email identity, so that the account's address becomes an unconfirmed identity's",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      await link(session.accessToken);
+      return unlinkEmail(person, session);
+    },
+  },
+  {
+    route: "DELETE /user/identities/:id",
+    title: "the email identity, so that an unconfirmed identity without an address is left",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      await query(
+        `insert into auth.identities
+           (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+         values ($1, $2, jsonb_build_object('sub', $1::text), $3, now(), now(), now())`,
+        [crypto.randomUUID(), person.id, provider],
+      );
+      return unlinkEmail(person, session);
     },
   },
   {

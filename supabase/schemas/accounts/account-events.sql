@@ -2,7 +2,7 @@
 -- triggers of auth-schema.sql call these functions, which write the event and queue the mail to the owner.
 --
 -- A trigger must not break the backend: functions that record turn their own errors into warnings. Only
--- private.guard_addition raises, to refuse.
+-- private.guard_addition and private.guard_email raise, to refuse.
 
 create or replace function private.is_told_by_mail(kind text) returns boolean
   language sql
@@ -458,6 +458,32 @@ as $$
 $$;
 comment on function private.is_unconfirmed_identity(uuid) is
   'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
+
+create or replace function private.guard_email() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if new.deleted_at is null and exists (
+    select from auth.identities i
+    where i.user_id = new.id
+      and coalesce(i.email, '') = lower(coalesce(new.email, ''))
+      and private.is_unconfirmed_identity(i.id)
+  ) and not exists (
+    -- An address that both mailboxes or an administrator agreed to is the email identity's first.
+    select from auth.identities i where i.user_id = new.id and i.provider = 'email' and i.email = lower(new.email)
+  ) then
+    raise exception 'an unconfirmed identity cannot give its address to the account'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
+$$;
+comment on function private.guard_email() is
+  'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
+  'mails that reset the password would no longer reach the owner.';
 
 -- Removals.
 

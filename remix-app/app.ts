@@ -147,7 +147,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const told = { requestId: state.requestId, aiUrl: runtime.given.env.AI_URL };
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
-      const message = "This method is not allowed here.";
+      const message = methodDetail(verdict.allow);
       return refuseForGateway("invalid_request", { ...told, status: 405, message, headers: { allow } });
     }
     if (!isGatewayCredential(request.headers.get("authorization"))) {
@@ -172,7 +172,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
-      return refuse(c, "INVALID_REQUEST", { status: 405, detail: `This takes ${allow}.`, headers: { Allow: allow } });
+      return refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { Allow: allow } });
     }
     const authorization = request.headers.get("authorization");
     const forApps = verdict.authorization === "basic";
@@ -199,6 +199,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return problem("INTERNAL", { requestId });
   });
   return app;
+}
+
+/** Says which method to send. HEAD goes without saying where GET is allowed. */
+function methodDetail(allow: readonly string[]): string {
+  return `Send a ${allow.filter((method) => method !== "HEAD").join(" or ")} request.`;
 }
 
 /**

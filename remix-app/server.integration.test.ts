@@ -73,6 +73,19 @@ describe("every answer", () => {
   });
 });
 
+describe("a 405", () => {
+  test.each([
+    ["POST", "/api/v1/auth/session", "Send a GET request."],
+    ["GET", "/api/v1/auth/qr-login/challenges", "Send a POST request."],
+    ["PATCH", "/login", "Send a GET or POST request."],
+    ["POST", "/api/v1/auth/accounts/current", "Send a PATCH request."],
+    ["GET", "/logout", "Send a POST request."],
+  ])("to %s %s says which method to send", async (method, path, detail) => {
+    const response = await web.fetch(path, { method });
+    expect([response.status, await response.json()]).toMatchObject([405, { code: "METHOD_NOT_ALLOWED", detail }]);
+  });
+});
+
 describe("requests are judged cheapest first", () => {
   const large = { method: "POST", body: "a".repeat(65_537), headers: { "content-type": "text/plain" } };
 
@@ -80,6 +93,7 @@ describe("requests are judged cheapest first", () => {
     expect((await web.fetch("/nothing", large)).status).toBe(404);
     const wrongMethod = await web.fetch(sessionPath, large);
     expect([wrongMethod.status, wrongMethod.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    expect(await wrongMethod.json()).toMatchObject({ code: "METHOD_NOT_ALLOWED", detail: "Send a GET request." });
     const badBearer = { ...large, headers: { authorization: "Bearer not-a-token" } };
     expect((await web.fetch("/logout", badBearer)).status).toBe(401);
     const tooLarge = await web.fetch("/logout", large);

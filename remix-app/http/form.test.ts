@@ -95,6 +95,10 @@ describe("a form", () => {
 
   test("that does not parse is refused, and so is what is none", async () => {
     expect(await refusal(post("--b\r\nnonsense", "multipart/form-data; boundary=b"))).toMatchObject({ status: 400 });
-    expect(await refusal(post("{}", "application/json"))).toMatchObject({ status: 415 });
+    expect(await refusal(post("{}", "application/json"))).toMatchObject({
+      status: 415,
+      code: "UNSUPPORTED_MEDIA_TYPE",
+      detail: "Send the body as a form, with Content-Type: application/x-www-form-urlencoded.",
+    });
   });
 });

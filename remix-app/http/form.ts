@@ -31,7 +31,8 @@ export async function readForm(
 ): Promise<FormData> {
   const { requestId } = context;
   if (!isForm(request)) {
-    throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes a form." });
+    const detail = "Send the body as a form, with Content-Type: application/x-www-form-urlencoded.";
+    throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
   const form = await request.formData().catch(() => null);
   const names = [...(form?.keys() ?? [])];

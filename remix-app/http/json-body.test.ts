@@ -34,7 +34,11 @@ describe("a JSON body", () => {
   ])("is refused as %s", async (type) => {
     expect(await refused(read('{"name":"Ada"}', type))).toMatchObject({
       status: 415,
-      body: { code: "INVALID_REQUEST", requestId: "r1" },
+      body: {
+        code: "UNSUPPORTED_MEDIA_TYPE",
+        detail: "Send the body as JSON, with Content-Type: application/json.",
+        requestId: "r1",
+      },
     });
   });
 

@@ -19,7 +19,8 @@ export async function readJson<Schema extends z.ZodType>(
   { schema, requestId, parse = JSON.parse }: ReadJsonOptions<Schema>,
 ): Promise<z.infer<Schema>> {
   if (!jsonType.test(request.headers.get("content-type") ?? "")) {
-    throw problem("INVALID_REQUEST", { requestId, status: 415, detail: "This takes JSON." });
+    const detail = "Send the body as JSON, with Content-Type: application/json.";
+    throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
   const body: unknown = await request
     .text()

@@ -9,9 +9,11 @@ export const problems = {
   STEP_UP_REQUIRED: { status: 403, title: "Confirm that it is you" },
   BOT_CHALLENGE_REQUIRED: { status: 403, title: "Complete the challenge to continue" },
   NOT_FOUND: { status: 404, title: "There is nothing here" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "This method is not allowed here" },
   CONFLICT: { status: 409, title: "This conflicts with the current state" },
   GONE: { status: 410, title: "This is no longer available" },
   PAYLOAD_TOO_LARGE: { status: 413, title: "This request is too large" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "This type of body is not supported" },
   RATE_LIMITED: { status: 429, title: "Too many attempts" },
   AUTH_UNAVAILABLE: { status: 503, title: "We cannot check your sign-in right now" },
   UNAVAILABLE: { status: 503, title: "The service is unavailable right now" },
@@ -36,8 +38,6 @@ export interface ProblemOptions {
   requestId: string;
   /** For people; never another system's text. */
   detail?: string;
-  /** 405 and 415 have no code of their own: they are INVALID_REQUEST by another status. */
-  status?: 405 | 415;
   members?: Record<string, unknown>;
   headers?: HeadersInit;
 }
@@ -56,7 +56,7 @@ const defaultDetails: Partial<Record<ProblemCode, string>> = {
 export function problem(code: ProblemCode, options: ProblemOptions): Response {
   const { requestId, detail, members, headers } = options;
   const words = wordsOf(code);
-  const status = options.status ?? problems[code].status;
+  const { status } = problems[code];
   const body: ProblemBody = {
     type: `urn:gatehouse:problem:${code.toLowerCase().replaceAll("_", "-")}`,
     title: words.title,

@@ -110,7 +110,7 @@ describe("a link", () => {
   test.each([
     ["another site", { headers: { "sec-fetch-site": "cross-site" } }, 403, "CSRF_REJECTED"],
     ["a sibling", { headers: { "sec-fetch-site": "same-site" } }, 403, "CSRF_REJECTED"],
-    ["plain text", { headers: { "content-type": "text/plain" } }, 415, "INVALID_REQUEST"],
+    ["plain text", { headers: { "content-type": "text/plain" } }, 415, "UNSUPPORTED_MEDIA_TYPE"],
     ["JSON of another shape", { json: { returnTo: 7 } }, 400, "INVALID_REQUEST"],
   ] as const)("does not begin by %s", async (_, given, status, code) => {
     const { browser } = await journey.member();

@@ -15,8 +15,8 @@ export interface ErrorStyle {
   narrow: (codes: readonly string[]) => JsonSchema;
   /** Codes of every operation. */
   common: (operation: Operation) => readonly string[];
-  /** The code that 415 and the like are answered with. */
-  invalid: string;
+  /** The code of a 415. */
+  unsupported: string;
 }
 
 /** What a document is made of. */
@@ -136,7 +136,7 @@ function refusalsOf(
   const known = styles.flatMap((style) =>
     [...new Set(codes)].filter(style.knows).map((code) => ({ style, code, status: style.statusOf(code) })),
   );
-  if (operation.body) known.push(...styles.map((style) => ({ style, code: style.invalid, status: 415 })));
+  if (operation.body) known.push(...styles.map((style) => ({ style, code: style.unsupported, status: 415 })));
   const byStatus = [...Map.groupBy(known, ({ status }) => status)].sort(([a], [b]) => a - b);
   return Object.fromEntries(
     byStatus.map(([status, some]) => {

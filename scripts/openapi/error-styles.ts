@@ -20,7 +20,7 @@ export const problemStyle: ErrorStyle = {
     "UNAVAILABLE",
     "INTERNAL",
   ],
-  invalid: "INVALID_REQUEST",
+  unsupported: "UNSUPPORTED_MEDIA_TYPE",
 };
 
 /** OpenAI's errors of the gateway. */
@@ -41,5 +41,5 @@ export const gatewayStyle: ErrorStyle = {
     "service_unavailable",
     "AUTH_UNAVAILABLE",
   ],
-  invalid: "invalid_request",
+  unsupported: "invalid_request",
 };

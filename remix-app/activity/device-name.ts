@@ -1,14 +1,19 @@
 import Bowser from "bowser";
 
+/** Bowser also takes names from the text itself; these are the ones that it knows. */
+const browsers = new Set(Object.values(Bowser.BROWSER_MAP));
+/** HTTP clients, by how their user agents begin. */
+const clients = ["curl", "Wget", "node", "Deno", "Bun", "okhttp", "Dart", "python-requests", "Go-http-client"];
+
 /**
- * The browser and system that a user agent names, in words and without versions: "Chrome on macOS". For people to
- * recognise; a program says of itself what it likes.
+ * Returns the browser and system of a user agent without versions: "Chrome on macOS". Every word is from a closed list,
+ * because the name is shown where people decide whether to approve a request.
  * @param userAgent at most 512 characters of it
  */
 export function deviceName(userAgent: string): string {
   if (userAgent === "") return "Unknown device";
   const { browser, os } = Bowser.parse(userAgent);
-  // What is no browser begins with its own name, as "curl/8.5.0" does.
-  const program = browser.name || /^[A-Za-z][\w .-]{1,39}(?=\/|$)/.exec(userAgent)?.[0] || "Unknown browser";
-  return (os.name ? `${program} on ${os.name}` : program).slice(0, 100);
+  const client = clients.find((name) => userAgent === name || userAgent.startsWith(`${name}/`));
+  const program = client ?? (browser.name && browsers.has(browser.name) ? browser.name : "Unknown browser");
+  return os.name ? `${program} on ${os.name}` : program;
 }

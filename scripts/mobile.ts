@@ -3,6 +3,7 @@ import {
   decideLink,
   PlatformRefusal,
   pendingApprovals,
+  readLink,
   requireOwnOrigin,
   whoAmI,
 } from "./mobile/base-api.ts";
@@ -64,9 +65,15 @@ async function run(command: MobileCommand): Promise<void> {
       console.log(`Saved ${await speak(await phone.caller(), command)} bytes to ${command.file}.`);
       return;
     }
+    case "qr-show":
+      requireOwnOrigin(project, command);
+      console.log(shown(await readLink(await phone.caller(), command)));
+      return;
     case "qr": {
       requireOwnOrigin(project, command);
-      const status = await decideLink(await phone.caller(), command);
+      const caller = await phone.caller();
+      console.log(shown(await readLink(caller, command)));
+      const status = await decideLink(caller, command);
       console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
       return;
     }
@@ -81,6 +88,11 @@ async function run(command: MobileCommand): Promise<void> {
     case "mfa-answer":
       console.log(`The request is ${await answerApproval(await phone.caller(), command)}.`);
   }
+}
+
+/** Who asks, as an app shows it before the person approves. */
+function shown({ device, address, createdAt }: Awaited<ReturnType<typeof readLink>>): string {
+  return `Requested by ${device} at ${address}, ${createdAt}.`;
 }
 
 /** One sentence for who typed the command. */

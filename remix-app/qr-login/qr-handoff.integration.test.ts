@@ -11,6 +11,7 @@ import {
   requireMfa,
   type SignedInBrowser,
   signedInLongAgo,
+  tokenOf,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
@@ -134,6 +135,57 @@ describe("a QR handoff", () => {
     ]);
   });
 
+  test("shows a phone which device asks, from where and when, and changes nothing", async () => {
+    const begun = await begin();
+    const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
+    const asked = {
+      status: 200,
+      setCookies: [],
+      body: { id: begun.id, status: "created", expiresAt: begun.expiresAt },
+    };
+    const seen = await phone.get<Record<string, string>>(path);
+    expect(seen).toMatchObject(asked);
+    expect(seen.body).toEqual({
+      ...asked.body,
+      device: expect.stringMatching(/^\w/),
+      address: expect.stringMatching(/^[\da-f.:]+$/),
+      createdAt: expect.stringMatching(/Z$/),
+    });
+    expect(Date.now() - Date.parse(seen.body.createdAt ?? "")).toBeLessThan(60_000);
+    await approve(phone, begun);
+    expect(await phone.get(path)).toMatchObject({ body: { status: "approved" } });
+    expect(await phone.get(path)).toMatchObject({ body: { status: "approved" } });
+    expect((await poll(browser, begun)).body.status).toBe("consumed");
+  });
+
+  test("is shown to no other account, without the secret, and to the session that asked by no bearer", async () => {
+    const [begun, other] = [await begin(), await own()];
+    const path = `${challenges}/${begun.id}?secret=${begun.secret}`;
+    expect(await other.phone.get(path)).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+    for (const wrong of [
+      `${challenges}/${begun.id}?secret=x`,
+      `${challenges}/${begun.id}`,
+      `${challenges}/x?secret=x`,
+    ]) {
+      expect(await phone.get(wrong)).toMatchObject({ status: 404, body: { code: "NOT_FOUND" } });
+    }
+    const same = await fetch(new URL(path, base), { headers: { authorization: `Bearer ${tokenOf(browser)}` } });
+    expect([same.status, await same.json()]).toMatchObject([403, { code: "FORBIDDEN" }]);
+  });
+
+  test("names the device neutrally, whatever its user agent says", async () => {
+    const headers = { "user-agent": "Gatehouse security check - press approve", "sec-fetch-site": "same-origin" };
+    const asked = await fetch(new URL(challenges, base), {
+      method: "POST",
+      headers: { ...headers, cookie: browser.cookie(), "content-type": "application/json" },
+      body: "{}",
+    });
+    const { id, secret } = (await asked.json()) as Begun;
+    expect(await phone.get(`${challenges}/${id}?secret=${secret}`)).toMatchObject({
+      body: { device: "Unknown browser" },
+    });
+  });
+
   test("keeps the secret as a hash alone, and no token", async () => {
     const begun = await begin();
     await approve(phone, begun);
@@ -170,7 +222,7 @@ describe("a QR handoff", () => {
     const secondsAgo = 1_234;
     const old = await signedInLongAgo(person, { secondsAgo });
     const session = claimsOf(old);
-    const token = await tokenOf(old);
+    const token = tokenOf(old);
     const answer = await fetch(new URL(`${challenges}/${begun.id}/approve`, base), {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -189,7 +241,7 @@ describe("a QR handoff", () => {
     const old = await signedInLongAgo(person, { secondsAgo: 25 * 60 * 60 });
     const answer = await fetch(new URL(`${challenges}/${begun.id}/approve`, base), {
       method: "POST",
-      headers: { authorization: `Bearer ${await tokenOf(old)}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${tokenOf(old)}`, "content-type": "application/json" },
       body: JSON.stringify({ secret: begun.secret, device: unlockedPhone }),
     });
     expect(answer.status).toBe(200);
@@ -198,7 +250,7 @@ describe("a QR handoff", () => {
       method: "PUT",
       headers: {
         apikey: supabase.publishableKey,
-        authorization: `Bearer ${await tokenOf(browser)}`,
+        authorization: `Bearer ${tokenOf(browser)}`,
         "content-type": "application/json",
       },
       body: JSON.stringify({ password: "quite another password" }),
@@ -223,17 +275,6 @@ describe("a QR handoff", () => {
     expect((await second.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
   });
 });
-
-async function tokenOf(by: SignedInBrowser): Promise<string> {
-  const value = by
-    .cookie()
-    .split("; ")
-    .filter((pair) => /^sb-[^=]*auth-token/.test(pair))
-    .sort()
-    .map((pair) => pair.slice(pair.indexOf("=") + 1))
-    .join("");
-  return JSON.parse(Buffer.from(value.replace(/^base64-/, ""), "base64url").toString()).access_token;
-}
 
 describe("a challenge is begun", () => {
   shareOne();
@@ -359,7 +400,7 @@ describe("the phone is refused", () => {
     const path = `${challenges}/${begun.id}/approve`;
     expect((await browser.postJson(path, body)).status).toBe(403);
     expect((await openBrowser(base).postJson(path, body)).status).toBe(401);
-    const token = await tokenOf(browser);
+    const token = tokenOf(browser);
     const own = await fetch(new URL(path, base), {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -396,7 +437,6 @@ describe("a poll", () => {
     await approve(phone, begun);
     const sibling = await enter(person);
     expect((await poll(sibling, begun)).status).toBe(403);
-    expect((await phone.get(`${challenges}/${begun.id}?secret=${begun.secret}`)).status).toBe(403);
     expect((await poll(browser, { ...begun, secret: "wrong" })).status).toBe(404);
     expect((await poll(browser, { ...begun, id: crypto.randomUUID() })).status).toBe(404);
     expect((await poll(openBrowser(base), begun)).status).toBe(401);
@@ -500,6 +540,28 @@ describe("a poll", () => {
       expect(await sessionsOf(person)).toHaveLength(2);
     }, 60_000);
   });
+
+  test.each(["created", "rejected", "expired"])(
+    "of a session that owes a second step is 403 MFA_REQUIRED, and says nothing of a challenge that is %s",
+    async (state) => {
+      const { person, browser, phone } = await own();
+      const begun = await begin(browser);
+      if (state === "rejected") await phone.post(`${challenges}/${begun.id}/reject`, { secret: begun.secret });
+      if (state === "expired") await expire(begun);
+      expect(await poll(browser, begun)).toEqual({ status: 200, body: { status: state } });
+      await requireMfa(person);
+      expect(await poll(browser, begun)).toMatchObject({ status: 403, body: { code: "MFA_REQUIRED" } });
+      const head = await fetch(new URL(`${challenges}/${begun.id}?secret=${begun.secret}`, base), {
+        method: "HEAD",
+        headers: { cookie: browser.cookie() },
+      });
+      expect(head.status).toBe(403);
+      expect(await phone.get(`${challenges}/${begun.id}?secret=${begun.secret}`)).toMatchObject({
+        status: 403,
+        body: { code: "MFA_REQUIRED" },
+      });
+    },
+  );
 
   test("finds the boundary moved since: 403 MFA_REQUIRED", async () => {
     const { person, browser, phone } = await own();

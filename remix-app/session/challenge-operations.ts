@@ -29,6 +29,18 @@ export const handoffProgress = z.object({
 });
 export type HandoffProgress = z.output<typeof handoffProgress>;
 
+/** A request that waits for a phone: who asks, from where, since when. */
+const phoneRequest = z.object({
+  id: z.uuid(),
+  device: z.string(),
+  address: z.string(),
+  createdAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime(),
+});
+/** A QR request as the phone that read the code sees it. */
+const handoffRequest = phoneRequest.extend({ status: handoffProgress.shape.status });
+export type HandoffRequest = z.output<typeof handoffRequest>;
+
 const pairCode = z.string().regex(/^\d{6}$/);
 /** Who rejects needs no code: the page that shows it may be an attacker's. */
 export const approvalDecision = z.discriminatedUnion("decision", [
@@ -47,19 +59,8 @@ const approvalProgress = z.object({
   validUntil: z.iso.datetime().optional(),
 });
 
-/** What waits for the phone: who asks, from where, since when. There are 20 at most, so there is no next page. */
-export const approvalList = z.object({
-  approvals: z.array(
-    z.object({
-      id: z.uuid(),
-      device: z.string(),
-      address: z.string(),
-      createdAt: z.iso.datetime(),
-      expiresAt: z.iso.datetime(),
-    }),
-  ),
-  nextCursor: z.null(),
-});
+/** What waits for the phone. There are 20 at most, so there is no next page. */
+export const approvalList = z.object({ approvals: z.array(phoneRequest), nextCursor: z.null() });
 export type ApprovalList = z.output<typeof approvalList>;
 
 const qr = "QR handoff";
@@ -85,16 +86,17 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: "/api/v1/auth/qr-login/challenges/{id}",
     tag: qr,
-    summary: "See how a challenge stands, and consume it",
+    summary: "See how a challenge stands, and consume it; see who asks, from a phone",
     description:
-      "For the session that began it. The first poll that finds it approved consumes it and signs the browser in anew; HEAD only looks.",
-    credentials: ["session"],
+      "For the session that began it: the first poll that finds it approved consumes it and signs the browser in anew; HEAD only looks. For a phone of the same account: who asks, to show before it approves; that changes nothing.",
+    credentials: ["session", "bearer"],
     query: challengeQuery.partial(),
     answers: [
       {
         status: 200,
-        description: "How it stands; with the new session where this poll consumed it.",
-        schema: handoffProgress,
+        description:
+          "How it stands. For the browser: with the new session if this poll consumed it. For a phone: with who asks, from where and since when.",
+        schema: z.union([handoffProgress, handoffRequest]),
       },
     ],
     problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],

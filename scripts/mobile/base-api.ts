@@ -27,11 +27,14 @@ const session = z.object({
 });
 const workspaces = z.object({ workspaces: z.array(z.object({ id: z.string() })) });
 const decided = z.object({ status: z.enum(["approved", "rejected"]) });
-const approvals = z.object({
-  approvals: z.array(
-    z.object({ id: z.string(), device: z.string(), address: z.string(), createdAt: z.string(), expiresAt: z.string() }),
-  ),
+const asking = z.object({
+  id: z.string(),
+  device: z.string(),
+  address: z.string(),
+  createdAt: z.string(),
+  expiresAt: z.string(),
 });
+const approvals = z.object({ approvals: z.array(asking) });
 
 export function whoAmI(caller: Caller): Promise<z.infer<typeof session>> {
   return send(caller, { path: "/api/v1/auth/session", answer: session });
@@ -57,6 +60,15 @@ export function requireOwnOrigin({ base }: Pick<Caller, "base">, { origin }: { o
   if (origin !== own) {
     throw new Error(`This QR code is from ${origin}. Only codes from ${own} are accepted, so nothing was sent.`);
   }
+}
+
+/** Who asks by a QR code: to be shown before the person approves. */
+export function readLink(
+  caller: Caller,
+  { id, secret }: { id: string; secret: string },
+): Promise<z.infer<typeof asking>> {
+  const path = `/api/v1/auth/qr-login/challenges/${id}?${new URLSearchParams({ secret })}`;
+  return send(caller, { path, answer: asking });
 }
 
 /** Answers a QR code by its link. */

@@ -8,7 +8,7 @@ npm run mobile -- sign-out | whoami
 npm run mobile -- models
 npm run mobile -- chat <text> [--model <id>]
 npm run mobile -- speak <text> [--voice <name>] [--file <path>.wav]
-npm run mobile -- qr approve|reject <link of the QR code>
+npm run mobile -- qr show|approve|reject <link of the QR code>
 npm run mobile -- mfa list
 npm run mobile -- mfa approve <id> --pair-code <6 digits>
 npm run mobile -- mfa reject <id>
@@ -47,6 +47,7 @@ type Deed =
   | { verb: "models"; workspaceId: string | null }
   | { verb: "chat"; text: string; model: string; workspaceId: string | null }
   | { verb: "speak"; text: string; voice: string | null; file: string; workspaceId: string | null }
+  | ({ verb: "qr-show" } & QrLink)
   | ({ verb: "qr"; approve: boolean; device: PhoneDevice } & QrLink)
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
@@ -101,6 +102,7 @@ export function readMobileCommand(argv: string[]): MobileCommand {
     case "speak":
       return { verb, text: textOf(words), voice: values.voice ?? null, file: values.file, workspaceId, sessionFile };
     case "qr": {
+      if (words[0] === "show") return { verb: "qr-show", ...linkOf(only(words.slice(1))), sessionFile };
       const { approve, rest } = decisionOf(words);
       return { verb, approve, ...linkOf(only(rest)), device, sessionFile };
     }

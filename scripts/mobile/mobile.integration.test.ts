@@ -100,7 +100,7 @@ test("a QR code of another origin is refused before anything is sent, by a phone
   try {
     const { port } = server.address() as AddressInfo;
     const evil = `http://127.0.0.1:${port}`;
-    for (const verb of ["approve", "reject"]) {
+    for (const verb of ["show", "approve", "reject"]) {
       const { code, err } = await phone.run(["qr", verb, `${evil}/qr/open#${crypto.randomUUID()}.secret`]);
       expect([code, err]).toEqual([
         1,

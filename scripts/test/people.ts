@@ -163,6 +163,18 @@ export async function signedInLongAgo(
   return signedIn(openBrowser(base, { address: newAddress(), cookie: await keepSession(stored) }), null);
 }
 
+/** The access token in a browser's cookies. */
+export function tokenOf(browser: Pick<SignedInBrowser, "cookie">): string {
+  const value = browser
+    .cookie()
+    .split("; ")
+    .filter((pair) => /^sb-[^=]*auth-token/.test(pair))
+    .sort()
+    .map((pair) => pair.slice(pair.indexOf("=") + 1))
+    .join("");
+  return JSON.parse(Buffer.from(value.replace(/^base64-/, ""), "base64url").toString()).access_token;
+}
+
 /** Requires a second factor of an account, as the policy's own writer does. */
 export async function requireMfa(person: Pick<Person, "id">): Promise<void> {
   const policy = { version: 1, required: true, boundary: 1, primaryBoundary: null, recovery: "none", generation: 1 };

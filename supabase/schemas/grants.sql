@@ -160,6 +160,7 @@ grant execute on function
   private.read_login_challenge(jsonb),
   private.login_challenge_state(private.login_challenges),
   private.sweep_login_challenges(),
+  private.read_qr_request(jsonb),
   private.decide_qr_challenge(jsonb),
   private.claim_qr_challenge(jsonb),
   private.release_qr_challenge(uuid),

@@ -208,6 +208,7 @@ describe("a QR challenge", () => {
     for (const [name, argument] of [
       ["begin_login_challenge", "{}"],
       ["read_login_challenge", "{}"],
+      ["read_qr_request", "{}"],
       ["decide_qr_challenge", "{}"],
       ["claim_qr_challenge", "{}"],
       ["complete_qr_challenge", "{}"],

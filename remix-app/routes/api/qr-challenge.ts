@@ -1,20 +1,29 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { consumeChallenge } from "../../qr-login/handoff.ts";
+import { readRequest } from "../../qr-login/read-request.ts";
 import { requireChallenge } from "../../session/challenge.ts";
-import type { HandoffProgress } from "../../session/challenge-operations.ts";
+import type { HandoffProgress, HandoffRequest } from "../../session/challenge-operations.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { requireBrowser, requireUser } from "../../session/user.ts";
+import { requireBrowser, requirePhone, requireUser } from "../../session/user.ts";
 
 /**
  * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The one that finds it approved and is
- * first consumes it, and its answer signs the browser in anew. HEAD only looks.
+ * first consumes it, and its answer signs the browser in anew. HEAD only looks. A phone gets who asks, to show it before
+ * it answers.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const claims = requireBrowser(context);
   const key = { id: params.id ?? "", secret: new URL(request.url).searchParams.get("secret") ?? "" };
+  const { auth } = context.session;
+  if (auth.status === "authenticated" && auth.via === "bearer") {
+    const { claims } = await requirePhone(context, request);
+    return Response.json((await readRequest(context, { key, claims })) satisfies HandoffRequest);
+  }
+  const claims = requireBrowser(context);
   const { status } = await requireChallenge(context, { kind: "qr", key, sessionId: claims.session_id });
-  if (status !== "approved" || request.method === "HEAD") return Response.json({ status });
+  // Its session has ended, so there is nobody left to ask for a second step.
+  if (status === "consumed") return Response.json({ status });
   const user = await requireUser(context, request);
+  if (status !== "approved" || request.method === "HEAD") return Response.json({ status });
   const consumption = await consumeChallenge(context, { key, claims });
   if (!consumption.session) return Response.json({ status: consumption.status });
   context.session.store(consumption.session);

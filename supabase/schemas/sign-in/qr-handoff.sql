@@ -47,6 +47,34 @@ comment on function private.decide_qr_challenge(jsonb) is
   'The phone''s answer: { id, secretHash, claims, approve, device } → approved, rejected, not_found, forbidden (not the '
   'account that asked, or the very session that did), mfa_required, expired or conflict (it was answered already).';
 
+create or replace function private.read_qr_request(request jsonb) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((
+    select case
+      when c.user_id <> (request ->> 'userId')::uuid or c.session_id = (request ->> 'sessionId')::uuid
+        then jsonb_build_object('outcome', 'forbidden')
+      else jsonb_build_object(
+        'outcome', 'known',
+        'id', c.id,
+        'status', private.login_challenge_state(c),
+        'createdAt', c.created_at,
+        'expiresAt', c.expires_at,
+        'metadata', c.request_metadata
+      )
+    end
+    from private.login_challenges c
+    where c.id = (request ->> 'id')::uuid and c.kind = 'qr' and c.secret_hash = (request ->> 'secretHash')::bytea
+  ), jsonb_build_object('outcome', 'not_found'))
+$$;
+comment on function private.read_qr_request(jsonb) is
+  'A QR challenge as a phone shows it before it answers: { id, secretHash, userId, sessionId } → { outcome: known, id, '
+  'status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not the account that '
+  'asked, or the very session that did).';
+
 -- Definer: as decide_qr_challenge.
 create or replace function private.claim_qr_challenge(claim jsonb) returns text
   language plpgsql

@@ -1,0 +1,46 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
+import { type ChallengeKey, isChallengeId, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import { type HandoffRequest, handoffProgress } from "../session/challenge-operations.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+
+const time = z.coerce.date().transform((date) => date.toISOString());
+const answer = z.discriminatedUnion("outcome", [
+  z.object({
+    outcome: z.literal("known"),
+    id: z.uuid(),
+    status: handoffProgress.shape.status,
+    createdAt: time,
+    expiresAt: time,
+    metadata: z.object({ device: z.string(), address: z.string() }),
+  }),
+  z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
+]);
+
+/**
+ * Returns a QR request for a phone to show before it answers. Changes nothing.
+ * @param options.claims of the phone's session
+ * @throws Response 404 if id or secret is wrong, 403 FORBIDDEN if another account or this very session asks, 503
+ */
+export async function readRequest(
+  context: AppLoadContext,
+  { key, claims }: { key: ChallengeKey; claims: Claims },
+): Promise<HandoffRequest> {
+  if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
+  const { data, error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc("read_qr_request", {
+      request: {
+        id: key.id,
+        secretHash: secretHashOf(key.secret),
+        userId: claims.sub,
+        sessionId: claims.session_id,
+      },
+    });
+  const read = answer.safeParse(data);
+  if (error || !read.success) throw unanswered(context, { asked: "read_qr_request", error });
+  if (read.data.outcome !== "known") throw refusalOf(read.data.outcome, context);
+  const { outcome: _, metadata, ...request } = read.data;
+  return { ...request, ...metadata };
+}

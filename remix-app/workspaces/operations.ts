@@ -43,9 +43,10 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     path: "/api/workspaces/{workspaceId}",
     tag,
     summary: "Delete a workspace",
-    description: "Takes a full session, never an app session, and the permission manage_workspace_settings.",
+    description:
+      "Takes a full session, never an app session, the permission manage_workspace_settings and a sign-in of the last ten minutes.",
     credentials: ["session", "bearer"],
     answers: [{ status: 204, description: "Deleted." }],
-    problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],
+    problems: ["FORBIDDEN", "MFA_REQUIRED", "STEP_UP_REQUIRED", "NOT_FOUND", "CONFLICT"],
   },
 ];

@@ -9,6 +9,7 @@ import {
   query,
   type SignedInBrowser,
   signedInLongAgo,
+  tokenOf,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { callAtOnce } from "../testing/at-once.ts";
@@ -214,6 +215,11 @@ describe("what cannot be taken back", () => {
         true,
         expect.stringMatching(/^\/(step-up|login)\?/),
       ]);
+    }
+    const headers = { cookie: stale.cookie(), "sec-fetch-site": "same-origin" };
+    for (const credentials of [headers, bearer(tokenOf(stale))]) {
+      const answer = await fetch(`${base}/api/workspaces/${id}`, { method: "DELETE", headers: credentials });
+      expect([answer.status, await answer.json()]).toMatchObject([403, { code: "STEP_UP_REQUIRED" }]);
     }
     expect(await stateOf(id)).toBe(before);
   });

@@ -1,5 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../session/user.ts";
 import { deleteWorkspace } from "../../workspaces/create-workspace.ts";
 import { workspaceProblem } from "../../workspaces/failures.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -13,6 +14,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     params,
     permission: "manage_workspace_settings",
   });
+  await requireFreshUser(context, request);
   const error = await deleteWorkspace(user, workspace.id);
   if (error) throw workspaceProblem(error, context);
   return new Response(null, { status: 204 });

@@ -22,7 +22,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
     "A budget does not cover this request. Lower the output limit, wait for next month, or have the budget raised.",
   rate_limit_exceeded: (told) => `The rate limit is reached. Try again ${when(told)}.`,
   RATE_LIMITED: (told) => `The rate limit is reached. Try again ${when(told)}.`,
-  MFA_REQUIRED: "Your account needs its second step. Reload this page to take it.",
+  MFA_REQUIRED: "Your account needs its second step. This page leads you there.",
   UNAUTHENTICATED: "You are signed out. Reload this page to sign in again.",
   invalid_api_key: "You are signed out. Reload this page to sign in again.",
   insufficient_scope: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",

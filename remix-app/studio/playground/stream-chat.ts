@@ -58,7 +58,24 @@ export function postJson(
   const headers = new Headers({ "Content-Type": "application/json", "X-Request-Id": requestId });
   const { account } = document.documentElement.dataset;
   if (account) headers.set(pageAccountHeader, account);
-  return fetch(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return ask(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+}
+
+/**
+ * Fetches from our own server. A session that owes its second step cannot go on: the page's own address leads into the
+ * challenge, and from there back to the page.
+ */
+async function ask(url: string, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(url, init);
+  if (response.status === 403) {
+    const refusal = await response
+      .clone()
+      .json()
+      .catch(() => null);
+    if ((refusal?.error ?? refusal)?.code === "MFA_REQUIRED")
+      location.replace(`${location.pathname}${location.search}`);
+  }
+  return response;
 }
 
 /**
@@ -68,7 +85,7 @@ export function postJson(
 export async function findRunFacts(workspaceId: string, requestId: string): Promise<RunFacts | null> {
   for (let tries = 0; tries < settleTries; tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, settleWaitMs));
-    const response = await fetch(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(() => null);
+    const response = await ask(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(() => null);
     const facts = response?.ok
       ? await response
           .text()

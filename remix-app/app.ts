@@ -38,7 +38,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const { settings, side } = runtime;
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
-  const judge = createRouteTable(build, side);
+  const { judge, isPage } = createRouteTable(build, side);
   const handle = createRequestHandler(build, development ? "development" : "production");
   const app = new Hono<Bindings>();
 
@@ -107,6 +107,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       ...facts,
       ...runtime.given,
       session,
+      isPage,
       refusal: null,
       allowFormTarget: (target) => formTargets.add(target),
       allowWidget: (widget) => widgets.add(widget),

@@ -24,6 +24,8 @@ interface RequestFacts {
 export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
+  /** Whether a path leads to a page of this side that people can land on. */
+  isPage(pathname: string): boolean;
   /** Present on a satellite only, where `env` is unavailable and `session` is anonymous. */
   satellite?: Satellite;
   /** The server's own refusal of this request, for the page that shows it. */

@@ -28,7 +28,7 @@ export async function requireInfrastructureAdmin(
   if (!user.mfa.enrolled || user.aal === "aal1") {
     const isPage = context.surface === "page" && !request.headers.has("authorization");
     if (!isPage) throw problem("MFA_REQUIRED", { requestId });
-    throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context.origin)));
+    throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context)));
   }
   const { id, email, sessionId, displayName } = await requireFreshUser(context, request, { keepsForm: true });
   return { id, email, sessionId, displayName };

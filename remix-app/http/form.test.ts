@@ -9,7 +9,12 @@ const post = (body: BodyInit, type?: string) =>
     ...(type === undefined ? {} : { headers: { "content-type": type } }),
   });
 const urlencoded = (body: string) => post(body, "application/x-www-form-urlencoded");
-const context = { requestId: "r", session: { auth: { status: "anonymous" as const } } };
+const context = {
+  requestId: "r",
+  origin: "https://app.example.com",
+  isPage: (pathname: string) => pathname === "/login",
+  session: { auth: { status: "anonymous" as const } },
+};
 const contextOf = (sub: string) => {
   const claims = { sub } as Claims;
   return {

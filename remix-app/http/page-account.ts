@@ -1,5 +1,5 @@
 import { problem } from "./problem.ts";
-import { redirectTarget } from "./redirect-target.ts";
+import { redirectTarget, type TargetContext } from "./redirect-target.ts";
 
 // Another tab may switch accounts while a page is open: what the page sends then says whose page it is.
 
@@ -10,7 +10,7 @@ export const pageAccountField = "pageAccount";
 export const pageAccountHeader = "X-Page-Account";
 
 /** What of a request says whose it is. */
-export interface PageContext {
+export interface PageContext extends TargetContext {
   requestId: string;
   session: {
     auth:
@@ -24,13 +24,15 @@ export interface PageContext {
  * @throws Response 409 where another one is signed in by now; it has the page, for the way back
  */
 export function requirePageAccount(
-  { requestId, session: { auth } }: PageContext,
+  context: PageContext,
   { request, pageAccount }: { request: Request; pageAccount: string },
 ): void {
+  const { auth } = context.session;
   if (auth.status !== "authenticated" || pageAccount === auth.claims.sub) return;
-  const { origin, pathname } = new URL(request.url);
-  const page = redirectTarget(request.headers.get("referer"), { origin, fallback: pathname });
+  const { pathname } = new URL(request.url);
+  const fallback = redirectTarget(pathname, { context, fallback: "/" });
+  const page = redirectTarget(request.headers.get("referer"), { context, fallback });
   const active = auth.claims.email || "another account";
   const detail = `You are signed in as ${active} now, and what you sent is from another account's page. Nothing was changed.`;
-  throw problem("CONFLICT", { requestId, detail, members: { page } });
+  throw problem("CONFLICT", { requestId: context.requestId, detail, members: { page } });
 }

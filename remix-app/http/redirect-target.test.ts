@@ -4,7 +4,8 @@ import { redirectTarget } from "./redirect-target.ts";
 
 const origin = "https://app.example.com";
 const fallback = "/home";
-const sanitise = (input: unknown) => redirectTarget(input, { origin, fallback });
+const context = { origin, isPage: () => true };
+const sanitise = (input: unknown) => redirectTarget(input, { context, fallback });
 
 const cases = 20_000;
 /** For so many on a machine with much else to do. */
@@ -95,6 +96,16 @@ describe("a redirect target", () => {
     [["/x"]],
   ])("falls back for %j", (input) => {
     expect(sanitise(input)).toBe(fallback);
+  });
+
+  test("falls back for a path that is not a page, whatever its query and fragment", () => {
+    const pages = { origin, isPage: (pathname: string) => pathname === "/page" };
+    for (const path of ["/logout", "/logout?x=/page", "/logout#/page", "/page/../logout", `${origin}/logout`]) {
+      expect(redirectTarget(path, { context: pages, fallback })).toBe(fallback);
+    }
+    for (const path of ["/page", "/page?x=/logout#y", "/logout/../page"]) {
+      expect(redirectTarget(path, { context: pages, fallback })).toMatch(/^\/page/);
+    }
   });
 
   test("keeps what is encoded encoded", () => {

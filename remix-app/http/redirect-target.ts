@@ -2,19 +2,27 @@ const maxLength = 2_048;
 // Browsers drop some control characters and take a backslash for a slash.
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 
-export interface RedirectTargetOptions {
+/** What a request's context knows about targets. */
+export interface TargetContext {
   /** Our own origin. An absolute address of it is reduced to its path. */
   origin: string;
+  /** Whether a path leads to a page (createRouteTable). */
+  isPage: (pathname: string) => boolean;
+}
+
+export interface RedirectTargetOptions {
+  context: TargetContext;
   /** Where to go instead; a path of ours. */
   fallback: string;
 }
 
 /**
- * Makes a redirect target safe: a path on our origin (with query and fragment), else the fallback.
+ * Makes a redirect target safe: the path of a page of ours (with query and fragment), else the fallback.
  * Sanitising the answer again changes nothing.
  */
-export function redirectTarget(input: unknown, { origin, fallback }: RedirectTargetOptions): string {
-  return pathOnOrigin(input, origin) ?? fallback;
+export function redirectTarget(input: unknown, { context, fallback }: RedirectTargetOptions): string {
+  const path = pathOnOrigin(input, context.origin);
+  return path !== null && context.isPage(new URL(path, context.origin).pathname) ? path : fallback;
 }
 
 function pathOnOrigin(input: unknown, origin: string): string | null {
@@ -34,14 +42,13 @@ export function detour(page: string, destination: string): string {
 }
 
 /**
- * Where a page's visitor was going: its own address; for a form, that of the page which holds it, since an action is
- * nothing to come back to without its form.
+ * Where a page's visitor was going: its own address. For a form or a download, the address of the page that holds it:
+ * there is nothing to come back to without that page.
  */
-export function destinationOf(request: Request, origin: string): string {
+export function destinationOf(request: Request, context: TargetContext): string {
   const { pathname, search } = new URL(request.url);
-  if (request.method === "GET" || request.method === "HEAD") {
-    return redirectTarget(`${pathname}${search}`, { origin, fallback: "/" });
-  }
-  const fallback = redirectTarget(pathname, { origin, fallback: "/" });
-  return redirectTarget(request.headers.get("referer"), { origin, fallback });
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  const own = redirectTarget(isRead ? `${pathname}${search}` : pathname, { context, fallback: "" });
+  if (isRead && own !== "") return own;
+  return redirectTarget(request.headers.get("referer"), { context, fallback: own || "/" });
 }

@@ -33,12 +33,18 @@ const routes = {
     path: "satellite",
     module: { default: page, loader: read, handle: { side: "satellite" } },
   },
+  callback: {
+    id: "callback",
+    parentId: "root",
+    path: "callback",
+    module: { default: page, loader: read, handle: { target: false } },
+  },
   file: { id: "file", parentId: "root", path: "items.csv", module: { loader: read } },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
-const judge = createRouteTable(build, "platform");
-const satelliteJudge = createRouteTable(build, "satellite");
+const { judge, isPage } = createRouteTable(build, "platform");
+const { judge: satelliteJudge, isPage: isSatellitePage } = createRouteTable(build, "satellite");
 
 describe("the route table", () => {
   test.each([
@@ -104,6 +110,33 @@ describe("the route table", () => {
     const found = { status: "found", authorization: "bearer", pathname: "/satellite" };
     expect(satelliteJudge({ method: "GET", pathname: "/" })).toEqual(found);
     expect(judge({ method: "GET", pathname: "/satellite" })).toEqual({ status: "not-found" });
+  });
+
+  test.each(["/", "/login", "/login/", "/%6cogin"])("has the page %s", (pathname) => {
+    expect(isPage(pathname)).toBe(true);
+  });
+
+  test.each([
+    "/logout",
+    "/%6cogout",
+    "/theme",
+    "/api/v1/items/7",
+    "/api/v1/exchange",
+    "/items.csv",
+    "/callback",
+    "/login.data",
+    "/_root.data",
+    "/satellite",
+    "/nothing",
+    "/assets/app.js",
+    "/healthz",
+  ])("has no page %s", (pathname) => {
+    expect(isPage(pathname)).toBe(false);
+  });
+
+  test("has a satellite's pages on the satellite alone", () => {
+    expect(isSatellitePage("/")).toBe(true);
+    for (const pathname of ["/satellite", "/login", "/theme"]) expect(isSatellitePage(pathname)).toBe(false);
   });
 
   test("finds on both what is of both", () => {

@@ -27,11 +27,20 @@ export interface RouteHandle {
   authorization?: Authorization;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
+  /** False for a page that only completes a visit from a link, so no redirect leads to it. */
+  target?: false;
 }
 
 type Routes = ServerBuild["routes"];
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
-type Judge = (options: { pathname: string; method: string }) => RouteVerdict;
+
+/** A build's routes, for one side. */
+export interface RouteTable {
+  /** Says what to do with a request, by its path and method. */
+  judge: (options: { pathname: string; method: string }) => RouteVerdict;
+  /** Whether a path leads to a page that people can land on. */
+  isPage: (pathname: string) => boolean;
+}
 
 const notFoundPath = "*";
 /** Matching takes time with the square of a path's length: slashes that fill a request's head took a third of a second. */
@@ -39,27 +48,41 @@ const maxPathLength = 2_048;
 /** The build's `/` is the platform's. A satellite's start page is this route, shown at `/`. */
 const satelliteStartPath = "/satellite";
 
-/** Compiles a build's routes into a judge of paths and methods, for one side. */
-export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: Side): Judge {
+/** Compiles a build's routes for one side. */
+export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: Side): RouteTable {
   const tree = treeOf(routes);
-  return ({ pathname: asked, method }) => {
+
+  function find(asked: string) {
     // No name contains NUL, and the database refuses to look for one.
-    if (asked.length > maxPathLength || asked.includes("%00")) return { status: "not-found" };
-    if (side === "satellite" && asked === satelliteStartPath) return { status: "not-found" };
+    if (asked.length > maxPathLength || asked.includes("%00")) return null;
+    if (side === "satellite" && asked === satelliteStartPath) return null;
     const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
-    if (!route || route.path === notFoundPath) return { status: "not-found" };
+    if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization = "bearer", side: owner = "platform" } = (handle as RouteHandle | undefined) ?? {};
-    if (owner !== side && owner !== "both") return { status: "not-found" };
+    const { methods, authorization = "bearer", side: owner = "platform", target } = (handle ?? {}) as RouteHandle;
+    if (owner !== side && owner !== "both") return null;
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
-    if (asData && (authorization !== "bearer" || (!page && !action))) return { status: "not-found" };
+    if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return allow.includes(method)
-      ? { status: "found", authorization, pathname }
-      : { status: "method", allow: [...allow], authorization };
+    return { pathname, authorization, allow, isPage: Boolean(page) && target !== false && !asData };
+  }
+
+  return {
+    judge({ pathname: asked, method }) {
+      const found = find(asked);
+      if (!found) return { status: "not-found" };
+      const { pathname, authorization, allow } = found;
+      return allow.includes(method)
+        ? { status: "found", authorization, pathname }
+        : { status: "method", allow: [...allow], authorization };
+    },
+    isPage(pathname) {
+      const found = find(pathname);
+      return Boolean(found?.isPage && found.allow.includes("GET"));
+    },
   };
 }
 

@@ -19,7 +19,7 @@ export async function openStep(
   { request, fallback = "/" }: { request: Request; fallback?: string },
 ): Promise<Step> {
   const returnUrl = new URL(request.url).searchParams.get("returnUrl");
-  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback });
+  const destination = redirectTarget(returnUrl, { context, fallback });
   const user = await getUser(context);
   if (!user) throw redirect(detour("/login", destination));
   return { user, destination };

@@ -13,5 +13,5 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const theme = themeSchema.safeParse(form.get("theme"));
   if (!theme.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   writeTheme(context, theme.data);
-  throw redirect(redirectTarget(form.get("returnTo"), { origin: context.origin, fallback: "/" }), 303);
+  throw redirect(redirectTarget(form.get("returnTo"), { context, fallback: "/" }), 303);
 }

@@ -97,7 +97,7 @@ export interface SignInTarget {
   returnUrl: string;
   /** The app that asked for the sign-in, by the name people know. */
   appName: string | null;
-  /** Whether an address was given and is none of ours, nor of a registered app. */
+  /** Whether the address that was given is on another origin than ours and the registered apps'. */
   dropped: boolean;
 }
 
@@ -108,14 +108,17 @@ export interface SignInTarget {
 export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
   const given = query.get("returnUrl");
   if (given === null) return { returnUrl: "", appName: null, dropped: false };
-  const own = redirectTarget(given, { origin: context.origin, fallback: "" });
+  const own = redirectTarget(given, { context, fallback: "" });
   if (own !== "") {
     const { pathname, searchParams } = new URL(own, context.origin);
     const app = pathname === "/continue" ? await appDestination(context, searchParams.get("returnUrl")) : null;
     return { returnUrl: own, appName: app?.app.displayName ?? null, dropped: false };
   }
   const destination = await appDestination(context, given);
-  if (!destination) return { returnUrl: "", appName: null, dropped: true };
+  if (!destination) {
+    const elsewhere = URL.parse(given, context.origin)?.origin !== context.origin;
+    return { returnUrl: "", appName: null, dropped: elsewhere };
+  }
   const returnUrl = continuePath(given, query.get("state"));
   return { returnUrl, appName: destination.app.displayName, dropped: false };
 }

@@ -296,9 +296,10 @@ test("PATCH current keeps where an account is, and refuses where none rests", as
     return [status, (await list(browser)).accounts[0]?.lastRoute];
   };
   expect(await patch("/workspaces?tab=1")).toEqual([204, "/workspaces?tab=1"]);
-  expect(await patch("/loginx")).toEqual([204, "/loginx"]);
+  expect(await patch("/accounts")).toEqual([204, "/accounts"]);
   for (const route of [
     "/login",
+    "/loginx",
     "/login?returnUrl=/",
     "/add-account",
     "/logout",
@@ -307,7 +308,7 @@ test("PATCH current keeps where an account is, and refuses where none rests", as
     "https://evil.example/",
     "//evil.example/",
   ]) {
-    expect(await patch(route), route).toEqual([400, "/loginx"]);
+    expect(await patch(route), route).toEqual([400, "/accounts"]);
   }
 });
 

@@ -9,6 +9,7 @@ const contextOf = (cookie: string) => ({
   jar: createCookieJar(cookie),
   origin,
   requestId: "test",
+  isPage: () => true,
   session: { auth: { status: "anonymous" as const } },
 });
 const formOf = (fields: Record<string, string> | string) =>

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { lastRoute } from "./switch-account.ts";
 
-const origin = "https://app.example.com";
+const context = { origin: "https://app.example.com", isPage: () => true };
 
 test.each([
   "/",
@@ -13,7 +13,7 @@ test.each([
   "/settings/100%",
   "/x?next=/login.data",
 ])("%s is a place to come back to", (path) => {
-  expect(lastRoute(path, { origin })).toBe(path);
+  expect(lastRoute(path, context)).toBe(path);
 });
 
 test.each([
@@ -42,5 +42,5 @@ test.each([
   null,
   7,
 ])("%j is none", (input) => {
-  expect(lastRoute(input, { origin })).toBeNull();
+  expect(lastRoute(input, context)).toBeNull();
 });

@@ -56,7 +56,7 @@ export function requireRoomFor({ session: { accounts } }: AppLoadContext, email:
  */
 export async function redirectSignedIn(context: AppLoadContext, returnUrl: string | null): Promise<void> {
   const user = await getUser(context);
-  if (user?.mfa.satisfied) throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }));
+  if (user?.mfa.satisfied) throw redirect(redirectTarget(returnUrl, { context, fallback: "/" }));
 }
 
 /**

@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
-import { redirectTarget } from "../http/redirect-target.ts";
+import { redirectTarget, type TargetContext } from "../http/redirect-target.ts";
 import { type Device, type StoredSession, secretHash, successorOf } from "./cookies.ts";
 import { refreshMarginSeconds } from "./refresh.ts";
 import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
@@ -204,14 +204,14 @@ function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutco
 export function entryPath({
   targetRoute,
   lastRoute,
-  origin,
+  context,
 }: {
   targetRoute?: unknown;
   lastRoute: string | null;
-  origin: string;
+  context: TargetContext;
 }): string {
-  const fallback = redirectTarget(lastRoute, { origin, fallback: "/" });
-  return redirectTarget(targetRoute, { origin, fallback });
+  const fallback = redirectTarget(lastRoute, { context, fallback: "/" });
+  return redirectTarget(targetRoute, { context, fallback });
 }
 
 /** Why there is no browser to act in: a visitor or a bearer has none, while of a cookie's session nobody could say. */
@@ -258,8 +258,8 @@ const nowhere = /^\/+(login|add-account|logout|auth|api)(\/|$)/i;
  * A page to come back to with an account.
  * @returns null for what is no path of ours, and for those that an account never rests on
  */
-export function lastRoute(input: unknown, { origin }: { origin: string }): string | null {
-  const path = redirectTarget(input, { origin, fallback: "" });
+export function lastRoute(input: unknown, context: TargetContext): string | null {
+  const path = redirectTarget(input, { context, fallback: "" });
   return path === "" || path.length > maxLength || nowhere.test(pageOf(path)) ? null : path;
 }
 

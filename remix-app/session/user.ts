@@ -97,8 +97,8 @@ export function isFresh(user: User): boolean {
 export async function requireUser(context: AppLoadContext, request: Request): Promise<User> {
   const user = await getUser(context);
   if (user?.mfa.satisfied) return user;
-  const { requestId, origin } = context;
-  const destination = destinationOf(request, origin);
+  const { requestId } = context;
+  const destination = destinationOf(request, context);
   if (!takesPages(context, request)) {
     if (user) throw problem("MFA_REQUIRED", { requestId });
     throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
@@ -122,7 +122,7 @@ export async function requireFreshUser(
   const user = await requireUser(context, request);
   if (isFresh(user)) return user;
   if (takesPages(context, request)) {
-    const destination = destinationOf(request, context.origin);
+    const destination = destinationOf(request, context);
     if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }

@@ -58,6 +58,7 @@ export async function openContext({
     surface: authorization ? "api" : "page",
     jar,
     session,
+    isPage: () => true,
     refusal: null,
     allowFormTarget: () => {},
     allowWidget: () => {},

@@ -10,13 +10,13 @@ export const handle: RouteHandle = { methods: ["PATCH"] };
 
 /** `PATCH /api/v1/auth/accounts/current`: where the active account is, to be come back to. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { requestId, origin, session } = context;
+  const { requestId, session } = context;
   const { auth, device, vault, stored: live } = session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (!device) throw accountProblem(withoutDevice(context), context);
   if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
   const { route } = await readJson(request, { schema: currentRouteRequest, requestId });
-  const kept = lastRoute(route, { origin });
+  const kept = lastRoute(route, context);
   if (kept === null) {
     throw problem("INVALID_REQUEST", {
       requestId,

@@ -5,11 +5,11 @@ import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } fr
 
 /** `POST /api/v1/auth/accounts/switch`: another of this browser's accounts becomes the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { requestId, origin, session } = context;
+  const { requestId, session } = context;
   if (!session.device) throw accountProblem(withoutDevice(context), context);
   const { accountId, targetRoute, currentRoute } = await readJson(request, { schema: switchRequest, requestId });
-  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, { origin }) });
+  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, context) });
   if (outcome.status !== "switched") throw accountProblem(outcome.status, context);
-  const redirectTo = entryPath({ targetRoute, lastRoute: outcome.lastRoute, origin });
+  const redirectTo = entryPath({ targetRoute, lastRoute: outcome.lastRoute, context });
   return Response.json({ accountId, redirectTo } satisfies Switched);
 }

@@ -13,12 +13,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const user = await requireFreshUser(context, request);
   const asForm = isForm(request);
-  const { requestId, origin } = context;
+  const { requestId } = context;
   const given = asForm
     ? linkRequest.safeParse(Object.fromEntries(await readForm(request, context)))
     : await readJson(request, { schema: linkRequest, requestId }).then((data) => ({ success: true as const, data }));
   if (!given.success) throw problem("INVALID_REQUEST", { requestId });
-  const returnTo = redirectTarget(given.data.returnTo, { origin, fallback: linkedAccountsPath });
+  const returnTo = redirectTarget(given.data.returnTo, { context, fallback: linkedAccountsPath });
   const url = await beginLink(context, { provider, returnTo, user });
   return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkBegun);
 }

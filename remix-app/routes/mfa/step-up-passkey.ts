@@ -13,13 +13,13 @@ import { getUser } from "../../session/user.ts";
  * session that takes the old one's place. Where an authenticator is enrolled, its code is what counts.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { requestId, origin } = context;
+  const { requestId } = context;
   const user = await getUser(context);
   if (!user) throw problem("UNAUTHENTICATED", { requestId });
   if (user.mfa.enrolled) throw problem(user.mfa.satisfied ? "STEP_UP_REQUIRED" : "MFA_REQUIRED", { requestId });
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
   await keepAccount(context, { user, signIn: () => finishSignIn(context, answer) });
-  const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
+  const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const next = await completeSignIn(context, { method: "passkey", destination });
   return Response.json({ redirectTo: next.headers.get("Location") ?? destination });
 }

@@ -11,7 +11,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { InlineScript } from "../../ui/inline-script.tsx";
 import verifyTokenScript from "../../ui/verify-token.js?raw";
 
-export const handle: RouteHandle = { side: "satellite" };
+export const handle: RouteHandle = { side: "satellite", target: false };
 
 // Nothing that this page loads is told its address, which holds the token until the script takes it out.
 export const meta: MetaFunction = () => [{ title: "Signing in" }, { name: "referrer", content: "strict-origin" }];
@@ -21,7 +21,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const token = searchParams.get("token") ?? "";
   const state = searchParams.get("state") ?? "";
-  const nextUrl = redirectTarget(searchParams.get("nextUrl"), { origin: context.origin, fallback: "/" });
+  const nextUrl = redirectTarget(searchParams.get("nextUrl"), { context, fallback: "/" });
   const startedHere = token !== "" && stateMatches(context, state);
   const person = token !== "" && !startedHere ? await previewSignIn(context, token) : null;
   return { token, state, nextUrl, startedHere, person };
@@ -31,7 +31,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const token = String(form.get("token") ?? "");
   const state = form.has("state") ? String(form.get("state")) : undefined;
-  const nextUrl = redirectTarget(form.get("nextUrl"), { origin: context.origin, fallback: "/" });
+  const nextUrl = redirectTarget(form.get("nextUrl"), { context, fallback: "/" });
   if (await finishSignIn(context, { token, state })) throw redirect(nextUrl, 303);
   return data({ failed: true }, { status: 401 });
 }

@@ -52,7 +52,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (outcome.status !== "confirmed") {
     return data({ refusal: refusals[outcome.status], selected: remove, returnUrl }, { status: 409 });
   }
-  if (returnUrl) throw redirect(redirectTarget(returnUrl, { origin: context.origin, fallback: "/" }), 303);
+  if (returnUrl) throw redirect(redirectTarget(returnUrl, { context, fallback: "/" }), 303);
   leaveNotice(context, { card: "access", done: outcome.removed > 0 ? "removed" : "confirmed" });
   throw redirect("/settings/security#access", 303);
 }

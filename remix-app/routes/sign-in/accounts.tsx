@@ -27,8 +27,8 @@ export const meta: MetaFunction = () => [{ title: "Your accounts · Gatehouse" }
 /** The accounts of this browser, to choose from and to sign out of one by one. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
-  const { session, origin } = context;
-  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin, fallback: "" });
+  const { session } = context;
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
   // Also where a cookie's session stands and nobody could say what its browser holds.
   const unknown = !session.device && withoutDevice(context) === "unavailable";
   if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
@@ -59,14 +59,13 @@ async function enter(
   context: AppLoadContext,
   { accountId, returnUrl, currentRoute }: { accountId: string; returnUrl?: string; currentRoute?: string },
 ) {
-  const { origin } = context;
-  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, { origin }) });
+  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, context) });
   switch (outcome.status) {
     case "switched":
-      throw redirect(entryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, origin }), 303);
+      throw redirect(entryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, context }), 303);
     case "ended": {
       if (outcome.email) writeCookie(context, cookies.signInHint, { value: outcome.email });
-      const page = detour("/add-account", redirectTarget(returnUrl, { origin, fallback: "/" }));
+      const page = detour("/add-account", redirectTarget(returnUrl, { context, fallback: "/" }));
       throw redirect(`${page}${page.includes("?") ? "&" : "?"}ended`, 303);
     }
     case "no_device":

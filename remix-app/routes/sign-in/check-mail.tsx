@@ -24,7 +24,7 @@ export function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   return {
     email: readCookie(context, cookies.pendingMail) || null,
-    returnUrl: redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" }),
+    returnUrl: redirectTarget(searchParams.get("returnUrl"), { context, fallback: "/" }),
     unconfirmed: searchParams.has("unconfirmed"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
     challenge: showBotChallenge(context),
@@ -36,7 +36,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(form, { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), pause: null }, { status: 400 });
   const { email, returnUrl } = submission.value;
-  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const whenDue = startEvenTiming();
   const botChallenge = form.get(botChallengeField);
   const attempt = await guardAttempt(context, { action: "mail", mail: "confirmation_mail", email, botChallenge });

@@ -10,6 +10,7 @@ import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { replaceForeignPassword } from "../../session/credentials.ts";
 import { confirmEmailChange, emailChangeOfLink, type LinkedEmailChange } from "../../session/email-change.ts";
@@ -21,6 +22,8 @@ import { DeadLink } from "../../ui/dead-link.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
+
+export const handle: RouteHandle = { target: false };
 
 export const meta: MetaFunction = () => [{ title: "Confirm · Gatehouse" }];
 
@@ -94,7 +97,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(view("ask", { link, message: failure.message }), { status: failure.status });
   }
   const recovering = type === "recovery";
-  const destination = recovering ? "/" : redirectTarget(next, { origin: context.origin, fallback: "/" });
+  const destination = recovering ? "/" : redirectTarget(next, { context, fallback: "/" });
   const onward = recovering ? "/reset-password" : destination;
   if (!verified.session) throw redirect(onward);
   const method = recovering ? "password_reset" : "email_link";

@@ -64,7 +64,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
   }
   const { email, password, returnUrl } = submission.value;
-  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const whenDue = startEvenTiming();
   const botChallenge = form.get(botChallengeField);
   const isOverridden = () => hasLoginOverride(context, email);

@@ -9,7 +9,7 @@ import { signOutAll } from "../../session/sign-out.ts";
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
-  const returnUrl = redirectTarget(form.get("returnUrl"), { origin: context.origin, fallback: "" });
+  const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
   const revoked = await signOutAll(context);
   const query = [returnUrl && new URLSearchParams({ returnUrl }), revoked ? "" : "signedOutHereOnly"].filter(Boolean);
   throw redirect(query.length > 0 ? `/login?${query.join("&")}` : "/login");

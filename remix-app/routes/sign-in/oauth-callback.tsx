@@ -19,7 +19,7 @@ import { Button, ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
 /** HEAD would end a visit as GET does, and no HEAD may change anything. */
-export const handle: RouteHandle = { methods: ["GET", "POST"] };
+export const handle: RouteHandle = { methods: ["GET", "POST"], target: false };
 
 export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
 

@@ -20,16 +20,15 @@ export async function loader({ context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const { intent, returnUrl } = startSchema.parse(Object.fromEntries(await readForm(request, context)));
-  const { origin } = context;
   if (intent === "link") {
     const user = await requireFreshUser(context, request);
-    const returnTo = redirectTarget(returnUrl, { origin, fallback: linkedAccountsPath });
+    const returnTo = redirectTarget(returnUrl, { context, fallback: linkedAccountsPath });
     throw redirect(await beginLink(context, { provider, returnTo, user }), 303);
   }
   const adding = intent === "add";
   const signedIn = adding ? null : await getUser(context);
   // Who is at the sign-in page with a second step due may want to be somebody else.
   const user = intent === "prove" || signedIn?.mfa.satisfied ? signedIn : null;
-  const returnTo = redirectTarget(returnUrl, { origin, fallback: "/" });
+  const returnTo = redirectTarget(returnUrl, { context, fallback: "/" });
   throw redirect(await beginSignIn(context, { provider, returnTo, user, adding }), 303);
 }

@@ -7,10 +7,10 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 
 /** `POST /login/passkey`: a browser's answer to a challenge, for `{ redirectTo }` and the session's cookie. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const { requestId, origin } = context;
+  const { requestId } = context;
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
   await finishSignIn(context, answer);
-  const destination = redirectTarget(returnUrl, { origin, fallback: "/" });
+  const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   // A browser that is full leads elsewhere, which a script that asked for JSON is told as it is told everything.
   const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
     if (answer instanceof Response && answer.headers.has("Location")) return answer;

@@ -1,5 +1,10 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
@@ -20,14 +25,14 @@ export const meta: MetaFunction = () => [{ title: "Continue with your phone · G
 
 const cookie = cookies.qrChallenge;
 
-function destinationOf(request: Request, origin: string): string {
-  return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { origin, fallback: "/" });
+function destinationOf(request: Request, context: AppLoadContext): string {
+  return redirectTarget(new URL(request.url).searchParams.get("returnUrl"), { context, fallback: "/" });
 }
 
 /** Shows how the challenge stands that this browser waits for. However often it is loaded, nothing is consumed. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const destination = destinationOf(request, context.origin);
+  const destination = destinationOf(request, context);
   const shown = { email: shownAs(user), destination };
   const key = keptChallenge(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
@@ -42,7 +47,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const claims = requireBrowser(context);
   const user = await requireUser(context, request);
-  const destination = destinationOf(request, context.origin);
+  const destination = destinationOf(request, context);
   const here = detour("/qr", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
     keepChallenge(context, cookie, { key: await beginHandoff(context, user) });

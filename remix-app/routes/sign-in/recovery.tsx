@@ -58,7 +58,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const reply = submission.reply({ formErrors: [recovery.message], hideFields: ["token", "code"] });
     return data(reply, { status: recovery.status });
   }
-  const destination = redirectTarget(next, { origin: context.origin, fallback: "/" });
+  const destination = redirectTarget(next, { context, fallback: "/" });
   const review = recovery.known ? accessPathBefore(destination) : destination;
   const signedIn = await completeSignIn(context, { method: "recovery", destination: review });
   if (recovery.passwordReplaced) {

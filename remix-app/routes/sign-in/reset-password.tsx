@@ -20,7 +20,7 @@ export const meta: MetaFunction = () => [{ title: "Choose a new password · Gate
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email } = await requireFreshUser(context, request);
   const { searchParams } = new URL(request.url);
-  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { origin: context.origin, fallback: "/" });
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "/" });
   return { email, returnUrl, first: searchParams.has("first"), listed: searchParams.has("listed") };
 }
 

@@ -29,7 +29,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");
   // Who adds an account is signed in, and stays so.
   if (!isAddAccount(request)) await redirectSignedIn(context, given);
-  const returnUrl = redirectTarget(given, { origin: context.origin, fallback: "" });
+  const returnUrl = redirectTarget(given, { context, fallback: "" });
   allowProviderPages(context);
   return { returnUrl, challenge: showBotChallenge(context), offered: offeredProviders(context) };
 }
@@ -41,7 +41,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
   }
   const { email, password, returnUrl } = submission.value;
-  const destination = redirectTarget(returnUrl, { origin: context.origin, fallback: "/" });
+  const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const whenDue = startEvenTiming();
   const botChallenge = form.get(botChallengeField);
   const attempt = await guardAttempt(context, { action: "sign_up", mail: "sign_up_mail", email, botChallenge });

@@ -69,7 +69,7 @@ export async function requireAppUser(context: AppLoadContext, request: Request):
 /** Sends a browser to the platform's sign-in, with a state that only this browser has. */
 export function startSignIn(context: AppLoadContext, returnTo: unknown): Response {
   const { env } = satelliteOf(context);
-  const path = redirectTarget(returnTo, { origin: context.origin, fallback: "/" });
+  const path = redirectTarget(returnTo, { context, fallback: "/" });
   const query = new URLSearchParams({ returnUrl: `${context.origin}${path}`, state: sendState(context) });
   return redirect(`${env.CENTRAL_URL}/login?${query}`);
 }

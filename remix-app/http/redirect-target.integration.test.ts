@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
+import routes from "../routes.ts";
+
+let person: Person;
+let browser: SignedInBrowser;
+beforeAll(async () => {
+  person = await createPerson();
+  browser = await enter(person);
+});
+afterAll(() => deletePerson(person));
+
+/** Complete a visit from a link; nobody comes back to them. */
+const endsOfVisits = ["auth/confirm", "auth/callback"];
+const ofSatellites = ["satellite", "w/:workspaceId", "verify-token"];
+
+/** Pages are .tsx files; forms' targets, downloads and the API are .ts files. */
+const targets = routes
+  .filter(({ path }) => path !== "*")
+  .map(({ path = "", file }) => ({
+    address: `/${path.replaceAll(/:(\w+)/g, "x")}`,
+    isPage: file.endsWith(".tsx") && ![...endsOfVisits, ...ofSatellites].includes(path),
+  }));
+
+async function landing(returnUrl: string): Promise<string | null> {
+  return (await browser.get(`/login?${new URLSearchParams({ returnUrl })}`)).location;
+}
+
+test("a signed-in person is led to every page, and to no other URL of the route table", async () => {
+  expect(targets.filter(({ isPage }) => !isPage).length).toBeGreaterThan(50);
+  const landings = await Promise.all(targets.map(async ({ address }) => [address, await landing(`${address}?a=b`)]));
+  expect(landings).toEqual(targets.map(({ address, isPage }) => [address, isPage ? `${address}?a=b` : "/"]));
+});
+
+test.each(["/assets/app.js", "/favicon.svg", "/healthz", "/nothing", "/workspaces.data", "/%6cogout", "/x/../logout"])(
+  "a signed-in person is not led to %s",
+  async (address) => {
+    expect(await landing(address)).toBe("/");
+  },
+);

@@ -1,5 +1,6 @@
 import type { Page } from "playwright/test";
-import { query } from "../scripts/test/people.ts";
+import { codeOf } from "../remix-app/testing/authenticator-app.ts";
+import { insertAuthenticators, query, requireMfa } from "../scripts/test/people.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
 const weather = JSON.stringify([
@@ -173,4 +174,24 @@ test("a conversation is not gone on with as another account", async ({ context, 
   await page.getByRole("button", { name: "Send" }).click();
   await expect(page.getByRole("alert")).toContainText("Another account is signed in by now.");
   await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
+});
+
+test("a second step that is required meanwhile is taken, and leads back to the playground", async ({
+  page,
+  member,
+}) => {
+  const playground = await playgroundOf(member);
+  await enter(page, member, playground);
+  await expect(page.getByRole("button", { name: "Send" })).toBeVisible();
+  const [user] = await query<{ id: string }>("select id from auth.users where email = $1", [member.email]);
+  const id = user?.id ?? "";
+  const [app] = await insertAuthenticators({ id }, ["Phone"]);
+  await requireMfa({ id });
+  await say(page, "Hello");
+  await page.waitForURL((url) => url.pathname === "/mfa");
+  await page.getByLabel("6-digit code").fill(codeOf({ secret: app?.secret ?? "" }));
+  await page.getByRole("button", { name: "Verify" }).click();
+  await page.waitForURL((url) => url.pathname === playground);
+  await say(page, "Hello again");
+  await expect(conversationOn(page).getByRole("list", { name: "About this answer" })).toBeVisible();
 });

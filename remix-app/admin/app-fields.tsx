@@ -1,8 +1,8 @@
+import { appScopes } from "../satellites/app-rights.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Copyable } from "../ui/code-block.tsx";
 import { CheckBox, Field } from "../ui/field.tsx";
-import { appScopes } from "./app-steps.ts";
 import type { FailedChange } from "./change-answer.ts";
 
 /** The fields of an app that its form and its edit have in common. */

@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { problem } from "../http/problem.ts";
+import { appScopes } from "../satellites/app-rights.ts";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { appScopes } from "./app-steps.ts";
 import { actInConsole, type ConsoleRefusal, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 

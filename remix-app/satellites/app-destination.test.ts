@@ -36,7 +36,7 @@ test("whatever is parsed leads to its own origin alone", () => {
     fc.property(fc.oneof(fc.webUrl({ withQueryParameters: true, withFragments: true }), fc.string()), (address) => {
       const url = parseAddress(address);
       if (!url) return;
-      const app = { name: "notes", displayName: "Notes", enabled: true };
+      const app = { name: "notes", displayName: "Notes", enabled: true, scopes: [] };
       const there = new URL(verifyTokenAddress({ app, origin: url.origin, nextUrl: "/" }, { token: "t", state: null }));
       expect(there.origin).toBe(url.origin);
       expect(there.pathname).toBe("/verify-token");

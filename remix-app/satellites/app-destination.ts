@@ -8,7 +8,12 @@ const maxLength = 2_048;
 const unsafeCharacters = /[\p{Cc}\s\\]/u;
 const stateShape = /^[A-Za-z0-9_.~-]{1,256}$/;
 
-const registeredApp = z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean() });
+const registeredApp = z.object({
+  name: z.string(),
+  displayName: z.string(),
+  enabled: z.boolean(),
+  scopes: z.array(z.string()),
+});
 
 /** A page of a registered app that somebody wants to return to. */
 export interface AppDestination {

@@ -27,6 +27,14 @@ async function openPage() {
   return { words, fields: Object.fromEntries(fields.map(([, name, value]) => [name, value])) };
 }
 
+test("what the app may do is listed before the click", async () => {
+  const { words } = await openPage();
+  const rights = words.slice(0, words.indexOf("Continue as"));
+  expect(rights).toContain(
+    "What Notes may do Sees your name, email and picture Sees your workspaces and your role in each Renames workspaces whose settings you manage",
+  );
+});
+
 test("who is named is handed over", async () => {
   const { words, fields } = await openPage();
   expect(words).toContain(`Continue as ${ada.email}`);

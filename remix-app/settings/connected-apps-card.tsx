@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
+import { rightOfToken, rightsOfSession } from "../satellites/app-rights.ts";
 import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
-import { rightOfToken, rightsOfSession } from "./app-rights.ts";
 import { connectedAppsPath } from "./paths.ts";
 
 /** The way to the apps. It names none: to ask for them is their own page's. */

@@ -61,6 +61,7 @@ describe("an origin of an app", () => {
       name: app.name,
       displayName: "Notes",
       enabled: true,
+      scopes: expect.any(Array),
     });
     for (const other of [`${origin}:8443`, `${origin}.evil.example`, origin.replace("https:", "http:"), ""])
       expect(await call(db, "find_app_by_origin", { origin: other })).toBeNull();

@@ -9,6 +9,7 @@ import {
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
+import { rightsOfApp } from "../../satellites/app-rights.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
@@ -41,7 +42,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     email: shownAs(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here,
-    app: destination && { ...destination.app, host: new URL(destination.origin).host },
+    app: destination && {
+      displayName: destination.app.displayName,
+      enabled: destination.app.enabled,
+      rights: rightsOfApp(destination.app),
+      host: new URL(destination.origin).host,
+    },
   };
   return data(answer, { status: destination ? 200 : 404 });
 }
@@ -83,8 +89,19 @@ export default function ContinuePage() {
     );
   }
   return (
-    <EntryPage title={`Continue to ${app.displayName}`} lead={`It will know who you are, at ${app.host}.`}>
+    <EntryPage title={`Continue to ${app.displayName}`} lead={`This signs you in at ${app.host}.`}>
       <ErrorSummary id="continue-error" form={failed?.message} />
+      <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
+        <h2 id="rights" className="font-medium">
+          What {app.displayName} may do
+        </h2>
+        <ul className="list-disc space-y-1 pl-5">
+          {app.rights.map((right) => (
+            <li key={right}>{right}</li>
+          ))}
+        </ul>
+        <p className="text-muted">You can disconnect it at any time under Settings, Security, Connected apps.</p>
+      </section>
       <Form method="post" data-once>
         <input type="hidden" name="accountId" value={accountId} />
         <Button className="w-full">

@@ -38,13 +38,15 @@ create or replace function private.find_app_by_origin(origin text) returns jsonb
   security invoker
   set search_path = ''
 as $$
-  select jsonb_build_object('name', a.name, 'displayName', a.display_name, 'enabled', a.enabled)
+  select jsonb_build_object(
+    'name', a.name, 'displayName', a.display_name, 'enabled', a.enabled, 'scopes', a.scopes
+  )
   from private.app_origins o
   join private.apps a on a.id = o.app_id
   where o.origin = find_app_by_origin.origin
 $$;
 comment on function private.find_app_by_origin(text) is
-  'Whose an origin is, exactly; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
+  'Whose an origin is, exactly, and its scopes; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
 
 create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
   language sql

@@ -1,0 +1,51 @@
+import { describe, expect, test } from "vitest";
+import { appScopes, rightOfToken, rightsOfApp, rightsOfSession } from "./app-rights.ts";
+
+const held = { connectedAt: "", renewedAt: "", endsAt: "" };
+const unnamed = "Recognizes your account, without your name or email";
+
+describe("what an app may do", () => {
+  test.each<[string[], string[]]>([
+    [
+      ["profile", "workspaces:read", "workspaces:write"],
+      [
+        "Sees your name, email and picture",
+        "Sees your workspaces and your role in each",
+        "Renames workspaces whose settings you manage",
+      ],
+    ],
+    [
+      ["workspaces:read", "workspaces:write"],
+      [unnamed, "Sees your workspaces and your role in each", "Renames workspaces whose settings you manage"],
+    ],
+    [
+      ["studio:read", "profile"],
+      ["Sees your name, email and picture", "Sees what AI costs in your workspaces"],
+    ],
+    [
+      ["workspace:session", "ai:use"],
+      [unnamed, "Uses AI in those of your workspaces that are linked to it, without speech"],
+    ],
+    [
+      ["workspace:session", "ai:use", "tts:use"],
+      [unnamed, "Uses AI in those of your workspaces that are linked to it, speech too"],
+    ],
+    [["ai:use"], [unnamed]],
+    [[], [unnamed]],
+  ])("with %j is listed in words", (scopes, rights) => {
+    expect(rightsOfApp({ scopes })).toEqual(rights);
+  });
+
+  test("has words for every scope, before it is connected and afterwards", () => {
+    const scopes = appScopes.map(({ scope }) => scope);
+    const missing = (scope: string) => {
+      const others = scopes.filter((other) => other !== scope);
+      return JSON.stringify(rightsOfApp({ scopes })) === JSON.stringify(rightsOfApp({ scopes: others }));
+    };
+    expect(scopes.filter(missing)).toEqual([]);
+    const connected = [...rightsOfSession({ scopes }), rightOfToken({ ...held, workspace: "W", scopes })];
+    expect(connected.map((right) => right.replace(" W,", " those of your workspaces that are linked to it,"))).toEqual(
+      rightsOfApp({ scopes }),
+    );
+  });
+});

@@ -149,6 +149,7 @@ export default [
   route("api/v1/users/me/identities", "routes/api/identities.ts"),
   route("api/v1/users/me/identities/:identityId", "routes/api/identity.ts"),
   route("api/v1/users/me/identities/link/:provider", "routes/api/identity-link.ts"),
+  route("api/v1/users/me/identities/link/:provider/complete", "routes/api/identity-link-completion.ts"),
 
   route("docs/api", "routes/docs/api.tsx"),
   route("docs/api/platform.json", "routes/docs/document.ts", { id: "docs-api-platform" }),

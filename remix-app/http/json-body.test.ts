@@ -25,6 +25,17 @@ describe("a JSON body", () => {
     },
   );
 
+  test.each([null, "application/json"])("that is absent is an empty object (content type %s)", async (type) => {
+    const headers = new Headers(type === null ? {} : { "content-type": type });
+    const absent = () => new Request("http://localhost/", { method: "POST", headers });
+    const optional = z.strictObject({ name: z.string().optional() });
+    expect(await readJson(absent(), { schema: optional, requestId: "r1" })).toEqual({});
+    expect(await refused(readJson(absent(), { schema, requestId: "r1" }))).toMatchObject({
+      status: 400,
+      body: { param: "name" },
+    });
+  });
+
   test.each([
     null,
     "text/plain",

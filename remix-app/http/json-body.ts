@@ -11,25 +11,32 @@ export interface ReadJsonOptions<Schema extends z.ZodType> {
 }
 
 /**
- * Reads the JSON that a request posts.
+ * Reads the JSON that a request posts. A request without a body counts as an empty object.
  * @throws Response 415 where its content type is not JSON's, 400 where its body does not parse or has another shape
  */
 export async function readJson<Schema extends z.ZodType>(
   request: Request,
   { schema, requestId, parse = JSON.parse }: ReadJsonOptions<Schema>,
 ): Promise<z.infer<Schema>> {
-  if (!jsonType.test(request.headers.get("content-type") ?? "")) {
+  const contentType = request.headers.get("content-type");
+  const text = await request.text().catch(() => undefined);
+  if (contentType === null ? text !== "" : !jsonType.test(contentType)) {
     const detail = "Send the body as JSON, with Content-Type: application/json.";
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
-  const body: unknown = await request
-    .text()
-    .then((text) => parse(text))
-    .catch(() => undefined);
+  const body = text === "" ? {} : parsedBy(parse, text);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const { detail, param } = body === undefined ? { detail: "The body could not be read." } : faultOf(parsed.error);
   throw problem("INVALID_REQUEST", { requestId, detail, ...(param ? { members: { param } } : {}) });
+}
+
+function parsedBy(parse: (text: string) => unknown, text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What is wrong with JSON that could be read, and with which field of it. */

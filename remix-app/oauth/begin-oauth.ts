@@ -5,7 +5,7 @@ import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { beginAttempt } from "./attempts.ts";
 import { askForProvider } from "./backend.ts";
-import { createState, type OAuthState, oauthCallbackPath, writeStateCookie } from "./state.ts";
+import { createState, type OAuthState, oauthCallbackPath, type StateValues, writeStateCookie } from "./state.ts";
 
 export interface OAuthStart {
   provider: OAuthProvider;
@@ -51,21 +51,40 @@ export function beginSignIn(
 /**
  * Begins to link a provider's account to the user's, in the browser of this session.
  * @returns the provider's address
- * @throws Response 403 FORBIDDEN for a caller without cookies, 429 or 503, as a problem
+ * @throws Response 429 or 503, as a problem
  */
 export function beginLink(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }) {
+  return begin(context, linkOf(context, { provider, returnTo, user }));
+}
+
+/**
+ * Begins to link a provider's account to the user's, from a phone. Its browser has no cookie of ours, so the state goes to
+ * the app alone: whoever is lured to the provider's address cannot finish the link.
+ * @param options.returnTo the app's own address for the code, which the identity backend's list must allow; a path or
+ * nothing stands for our callback
+ * @returns the provider's address, and the state
+ * @throws Response 429 or 503, as a problem
+ */
+export async function beginLinkOfPhone(
+  context: AppLoadContext,
+  { provider, returnTo, user }: { provider: OAuthProvider; returnTo: string | undefined; user: User },
+): Promise<{ url: string; state: string }> {
+  const redirectTo = returnTo && URL.canParse(returnTo) ? returnTo : `${context.origin}${oauthCallbackPath}`;
+  const beginning = linkOf(context, { provider, returnTo: redirectTo, user });
+  const { url, values } = await openVisit(context, beginning, () => redirectTo);
+  return { url, state: values.state };
+}
+
+function linkOf(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }): Beginning {
   const { auth } = context.session;
-  if (auth.status !== "authenticated" || auth.via !== "cookie") {
-    const detail = "A link begins and ends in one browser. Open the security page there.";
-    throw problem("FORBIDDEN", { requestId: context.requestId, detail });
-  }
+  if (auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   const { id: userId, sessionId } = user;
-  return begin(context, {
+  return {
     provider,
     payload: { purpose: "link", provider: provider.name, returnTo, userId, sessionId },
     parameters: provider.chooseAccount,
     linkTo: auth.accessToken,
-  });
+  };
 }
 
 interface Beginning {
@@ -75,21 +94,35 @@ interface Beginning {
   linkTo?: string;
 }
 
+/** Begins a visit that comes back to this browser, and leaves it the state. */
 async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
-  const { provider, payload, ...visit } = beginning;
+  const back = ({ state }: StateValues) => `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state })}`;
+  const { url, values } = await openVisit(context, beginning, back);
+  await writeStateCookie(context, { state: values.state, payload: beginning.payload });
+  return url;
+}
+
+async function openVisit(
+  context: AppLoadContext,
+  { provider, payload, ...visit }: Beginning,
+  redirectTo: (values: StateValues) => string,
+): Promise<{ url: string; values: StateValues }> {
   await requireAttempt(context, { action: "oauth" });
   const values = createState(context.env);
   await beginAttempt(context, { values, payload });
-  const redirectTo = `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state: values.state })}`;
-  const answer = await askForProvider(context, { ...visit, provider, redirectTo, challenge: values.challenge });
+  const answer = await askForProvider(context, {
+    ...visit,
+    provider,
+    redirectTo: redirectTo(values),
+    challenge: values.challenge,
+  });
   if (answer.status !== "ready") {
     if (answer.status === "refused")
       logMisconfiguration(context, `begins no sign-in with ${provider.name}: ${answer.code}`);
     throw unavailable(context);
   }
   await requireOwnAddress(context, { provider, url: answer.url });
-  await writeStateCookie(context, { state: values.state, payload });
-  return answer.url;
+  return { url: answer.url, values };
 }
 
 /** Makes sure that the backend leads where we say it does: to our own tenant at Microsoft, and to a known origin. */

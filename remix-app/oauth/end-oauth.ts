@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { recordEvent } from "../activity/record-event.ts";
-import { findProvider, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
+import { findProvider, type OAuthProviderName, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";
 import { getUser, type User } from "../session/user.ts";
 import { inspectAttempt, settleAttempt } from "./attempts.ts";
 import { exchangeCode } from "./backend.ts";
 import { failureOf, type OAuthFailure } from "./failures.ts";
 import { judgeVisit } from "./judge-oauth.ts";
-import { clearStateCookie, type OAuthState, readState, type StateValues } from "./state.ts";
+import { clearStateCookie, type OAuthState, readState, type StateValues, stateValues } from "./state.ts";
 
 /** How a visit to a provider ended. */
 export type OAuthOutcome =
@@ -33,8 +33,37 @@ export interface OAuthReturn {
 export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
   const began = await readState(context, query.get("state"));
   if (!began) return { status: "foreign" };
-  const { values, payload } = began;
-  const visitor = await getUser(context);
+  return endVisit(context, { ...began, query, agreed, visitor: await getUser(context) });
+}
+
+/**
+ * Ends a link that a phone began: as endOAuth, with the state that its app kept in the place of the browser's.
+ * @returns why it failed, or null
+ * @throws Response as endOAuth
+ */
+export async function endLinkOfPhone(
+  context: AppLoadContext,
+  { user, provider, state, code }: { user: User; provider: OAuthProviderName; state: string; code: string },
+): Promise<OAuthFailure | null> {
+  const values = stateValues(context.env, state);
+  if (!values) return "expired";
+  const payload = { purpose: "link", provider, returnTo: "/", userId: user.id, sessionId: user.sessionId } as const;
+  const query = new URLSearchParams({ code });
+  const outcome = await endVisit(context, { values, payload, query, agreed: false, visitor: user });
+  if (outcome.status === "linked") return null;
+  return outcome.status === "failed" ? outcome.failure : "failed";
+}
+
+interface Visit extends OAuthReturn {
+  values: StateValues;
+  payload: OAuthState;
+  visitor: User | null;
+}
+
+async function endVisit(
+  context: AppLoadContext,
+  { values, payload, query, agreed, visitor }: Visit,
+): Promise<OAuthOutcome> {
   const fail = (failure: OAuthFailure): OAuthOutcome => ({ status: "failed", payload, failure, visitor });
   const code = query.get("code");
   if (!code || !findProvider(context.env, payload.provider)) {

@@ -6,6 +6,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { storedSession } from "../session/cookies.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { oauthJourney } from "../testing/oauth-journey.ts";
+import { visitProvider } from "../testing/provider-visit.ts";
 
 const stack = readStack();
 const { base, supabase } = stack;
@@ -127,13 +128,20 @@ describe("a link", () => {
     expect(await call(api, {})).toMatchObject({ status: 401 });
   });
 
-  test("begins with no bearer, which has no browser to come back in", async () => {
-    const { email, password } = await journey.member();
-    const { data } = await anon.auth.signInWithPassword({ email, password });
-    const headers = { authorization: `Bearer ${data.session?.access_token}` };
+  test.each([{}, { "content-type": "application/json" }])("begins without a body (%j)", async (headers) => {
+    const { browser } = await journey.member();
     const path = `${api}/link/${journey.provider}`;
-    expect(await call(path, { method: "POST", headers, json: {} })).toMatchObject({ status: 403, code: "FORBIDDEN" });
-    expect(await call(api, { headers })).toMatchObject({ status: 200 });
+    const asked = await call(path, { method: "POST", browser, headers: headers as Record<string, string> });
+    expect(asked.status).toBe(200);
+    expect(JSON.parse(asked.text)).toEqual({ url: expect.stringMatching(/^http/) });
+  });
+
+  test.each(["json", "form"])("with an unknown member is refused (%s)", async (as) => {
+    const { browser } = await journey.member();
+    const fields = { returnTo: "/", returnUrl: "/" };
+    const asked = await call(`${api}/link/${journey.provider}`, { method: "POST", browser, [as]: fields });
+    expect(asked.status).toBe(400);
+    if (as === "json") expect(JSON.parse(asked.text)).toMatchObject({ code: "INVALID_REQUEST", param: "returnUrl" });
   });
 
   test("of an account that is linked already says so, and changes nothing", async () => {
@@ -182,6 +190,76 @@ describe("a link", () => {
     expect((await member.browser.get(back)).location).toBe("/settings/security#linked-accounts");
     expect(await journey.providersOf(member.email)).toEqual(["email"]);
     expect(await journey.codeIsGood(back)).toBe(false);
+  });
+});
+
+describe("a link that a phone begins", () => {
+  const appOrigin = "http://127.0.0.1:9";
+  const phoneOf = async ({ email, password }: { email: string; password: string }) => {
+    const { data } = await anon.auth.signInWithPassword({ email, password });
+    return { authorization: `Bearer ${data.session?.access_token}` };
+  };
+  const path = () => `${api}/link/${journey.provider}`;
+  const begin = async (headers: Record<string, string>, json?: object) => {
+    const asked = await call(path(), { method: "POST", headers, ...(json ? { json } : {}) });
+    expect([asked.status, asked.response.headers.getSetCookie()]).toEqual([200, []]);
+    return JSON.parse(asked.text) as { url: string; state: string };
+  };
+  const complete = (headers: Record<string, string>, json: object) =>
+    call(`${path()}/complete`, { method: "POST", headers, json });
+  /** The code that the app's own address gets. */
+  const codeFor = async (url: string, email: string) => {
+    const back = new URL(await visitProvider(url, { ourOrigin: appOrigin, email }));
+    expect([back.pathname, back.searchParams.has("state")]).toEqual(["/linked", false]);
+    return back.searchParams.get("code") ?? "";
+  };
+
+  test("ends in the app with its state, once, and links the account", async () => {
+    const member = await journey.member();
+    const headers = await phoneOf(member);
+    const elsewhere = journey.newEmail();
+    const { url, state } = await begin(headers, { returnTo: `${appOrigin}/linked` });
+    const code = await codeFor(url, elsewhere);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => complete(headers, { state, code })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, ...Array.from({ length: 9 }, () => 410)]);
+    expect(await journey.codeIsGood(`${appOrigin}/linked?code=${code}`)).toBe(false);
+    expect((await journey.signIn(openBrowser(base), { email: elsewhere })).location).toBe("/");
+    expect(await journey.providersOf(member.email)).toEqual(["email", journey.provider].sort());
+    expect((await journey.eventsOf(member.id)).filter(({ kind }) => kind === "identity_linked")).toHaveLength(1);
+  });
+
+  test("comes back to our callback without an address of its own, where no browser finishes it", async () => {
+    const member = await journey.member();
+    const headers = await phoneOf(member);
+    for (const json of [undefined, {}, { returnTo: "/settings/security" }]) {
+      const { url, state } = await begin(headers, json);
+      expect(state).toMatch(/^[\w-]{43}$/);
+      const back = await journey.comeBack(url, { email: journey.newEmail() });
+      expect(back).toMatch(new RegExp(`^${base}/auth/callback\\?code=`));
+      expect((await member.browser.get(back)).status).toBe(403);
+      const code = new URL(back).searchParams.get("code") ?? "";
+      expect(await complete(headers, { state, code })).toMatchObject({ status: 204 });
+    }
+  });
+
+  test("is finished by nobody else: not by another account, another state, a cookie or a lured browser", async () => {
+    const [mine, theirs] = [await journey.member(), await journey.member()];
+    const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
+    const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });
+    const own = await begin(others, { returnTo: `${appOrigin}/linked` });
+    // The victim's app has a link of its own open when the attacker's code reaches it.
+    const email = journey.newEmail();
+    const code = await codeFor(lured.url, email);
+    expect(await complete(others, { state: own.state, code })).toMatchObject({ status: 410, code: "GONE" });
+    expect(await complete(others, { state: "x", code })).toMatchObject({ status: 410, code: "GONE" });
+    expect(
+      await call(`${path()}/complete`, { method: "POST", browser: mine.browser, json: { state: lured.state, code } }),
+    ).toMatchObject({ status: 403, code: "FORBIDDEN" });
+    // What others may finish for the account that began it is undone.
+    expect(await complete(others, { state: lured.state, code })).toMatchObject({ status: 410, code: "GONE" });
+    expect(await journey.providersOf(mine.email)).toEqual(["email"]);
+    expect(await journey.providersOf(theirs.email)).toEqual(["email"]);
+    expect(await complete(headers, { state: lured.state, code })).toMatchObject({ status: 410, code: "GONE" });
   });
 });
 

@@ -48,6 +48,11 @@ export function createState(env: StateContext["env"]): StateValues {
   return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
 }
 
+/** Returns what hangs on a state that a phone sends back; null if it cannot be one of ours. */
+export function stateValues(env: StateContext["env"], state: string): StateValues | null {
+  return stateForm.test(state) ? valuesOf(env, state) : null;
+}
+
 function valuesOf(env: StateContext["env"], state: string): StateValues {
   const verifier = createHmac("sha256", derivedKey(env, "oauth code verifier")).update(state).digest("base64url");
   return {

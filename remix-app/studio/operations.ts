@@ -52,7 +52,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/keys/{keyId}/rotate`,
     summary: "Rotate a key",
     description: "Limits, bindings and spent amounts stay. The old key lives on for the overlap.",
-    body: { schema: rotationSchema, example: { overlapSeconds: 3600 } },
+    body: { schema: rotationSchema, example: { overlapSeconds: 3600 }, optional: true },
     answers: [{ status: 201, description: "The new key and its secret.", schema: issuedKey }],
     problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...common],
   },

@@ -23,7 +23,7 @@ export const notRun: readonly string[] = [
   "docs/gateway.md json: {",
   "docs/mobile.md context: const { data } = await supabase.auth.mfa.listFactors();",
   "docs/mobile.md context: const gateway = new OpenAI({",
-  'docs/mobile.md values: npm run mobile -- qr approve "{base}/qr/open#<id>.<secret>"',
+  'docs/mobile.md values: npm run mobile -- qr show    "{base}/qr/open#<id>.<secret>"       # which device asks, from where and when',
   "docs/mobile.md values: MOBILE_TOTP_SECRET=… npm run mobile -- sign-in admin@gatehouse.test     # or --code 123456",
   "docs/providers.md ini: AI_PROVIDER_OPENAI_KIND=openai",
   "docs/providers.md ini: AI_PROVIDER_AZURE_KIND=azure",

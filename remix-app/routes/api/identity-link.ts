@@ -3,12 +3,15 @@ import { isForm, readForm } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { beginLink, requireProvider } from "../../oauth/begin-oauth.ts";
+import { beginLink, beginLinkOfPhone, requireProvider } from "../../oauth/begin-oauth.ts";
 import { type LinkBegun, linkRequest } from "../../session/operations.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 
-/** `POST /api/v1/users/me/identities/link/{provider}`: where the browser has to go to link an account. */
+/**
+ * `POST /api/v1/users/me/identities/link/{provider}`: where a browser has to go to link an account. A phone gets the
+ * state, too, by which it finishes the link.
+ */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const provider = requireProvider(context, params.provider);
   const user = await requireFreshUser(context, request);
@@ -18,7 +21,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     ? linkRequest.safeParse(Object.fromEntries(await readForm(request, context)))
     : await readJson(request, { schema: linkRequest, requestId }).then((data) => ({ success: true as const, data }));
   if (!given.success) throw problem("INVALID_REQUEST", { requestId });
-  const returnTo = redirectTarget(given.data.returnTo, { context, fallback: linkedAccountsPath });
+  const { returnTo: wished } = given.data;
+  const { auth } = context.session;
+  if (auth.status === "authenticated" && auth.via === "bearer") {
+    return Response.json((await beginLinkOfPhone(context, { provider, returnTo: wished, user })) satisfies LinkBegun);
+  }
+  const returnTo = redirectTarget(wished, { context, fallback: linkedAccountsPath });
   const url = await beginLink(context, { provider, returnTo, user });
   return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkBegun);
 }

@@ -50,18 +50,21 @@ const accountSchema = z.object({
     }),
   ),
   sessions: z.array(
-    z.object({
-      id: z.uuid(),
-      createdAt: z.string(),
-      lastSeenAt: z.string(),
-      ip: z.string().nullable(),
-      device: z
-        .string()
-        .nullable()
-        .transform((agent) => deviceName(agent ?? "")),
-      method: z.string().nullable(),
-      aal: z.string().nullable(),
-    }),
+    z
+      .object({
+        id: z.uuid(),
+        createdAt: z.string(),
+        lastSeenAt: z.string(),
+        ip: z.string().nullable(),
+        device: z.string().nullable(),
+        userAgent: z.string().nullable(),
+        method: z.string().nullable(),
+        aal: z.string().nullable(),
+      })
+      .transform(({ device, userAgent, ...session }) => ({
+        ...session,
+        device: device ?? deviceName(userAgent ?? ""),
+      })),
   ),
 });
 /** An account as the console shows it. */

@@ -70,9 +70,19 @@ describe("the console's search", () => {
 describe("an account's page", () => {
   test("shows its state, its sessions, and what was done to it, by whom and why", async () => {
     await signIn(person);
+    await query(
+      "update public.security_events set device = 'Chrome on macOS' where user_id = $1 and kind = 'sign_in'",
+      [person.id],
+    );
     await admin.browser.post(step("require"), filled());
     const { words } = await admin.browser.get(page());
-    for (const shown of ["Required (change 1)", "Signed in", "Required MFA", `${admin.email}: Asked by phone`]) {
+    for (const shown of [
+      "Chrome on macOS",
+      "Required (change 1)",
+      "Signed in",
+      "Required MFA",
+      `${admin.email}: Asked by phone`,
+    ]) {
       expect(words).toContain(shown);
     }
     expect((await admin.browser.get("/admin/users/nobody")).status).toBe(404);

@@ -128,7 +128,7 @@ describe("the log", () => {
     expect(whole.body.events[1]).toMatchObject({
       kind: "sign_in",
       method: "password",
-      device: "Test browser",
+      device: "Unknown browser",
       details: {},
     });
     const seen: string[] = [];

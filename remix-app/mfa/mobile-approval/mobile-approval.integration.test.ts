@@ -106,7 +106,7 @@ describe("a sign-in approved on the phone", () => {
     const listed = await phone.get<{ approvals: object[] }>(approvals);
     expect(listed).toMatchObject({
       status: 200,
-      body: { approvals: [{ id: asked.id, device: "Test browser", expiresAt: asked.expiresAt }], nextCursor: null },
+      body: { approvals: [{ id: asked.id, device: "Unknown browser", expiresAt: asked.expiresAt }], nextCursor: null },
     });
     expect(JSON.stringify(listed.body)).not.toContain(asked.pairCode);
     expect(await answer(phone, asked)).toMatchObject({ status: 200, body: { status: "approved" }, setCookies: [] });

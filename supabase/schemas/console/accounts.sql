@@ -109,7 +109,8 @@ as $$
         'createdAt', s.created_at,
         'lastSeenAt', s.last_seen_at,
         'ip', s.ip,
-        'device', coalesce(s.device, s.user_agent),
+        'device', s.device,
+        'userAgent', s.user_agent,
         'method', s.method,
         'aal', s.aal
       ) order by s.last_seen_at desc, s.id), '[]')

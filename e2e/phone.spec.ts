@@ -75,7 +75,8 @@ for (const javaScriptEnabled of [true, false]) {
       const link = await linkOn(page);
       const before = (await sessionOf(page)).sessionId;
       if (!javaScriptEnabled) await page.reload();
-      expect(await tell(phone, ["qr", "approve", link])).toContain("Approved");
+      expect(await tell(phone, ["qr", "show", link])).toMatch(/^Requested by Chrome on \w+ at [\da-f.:]+, .+Z\.$/);
+      expect(await tell(phone, ["qr", "approve", link])).toMatch(/^Requested by Chrome on .+\nApproved/);
       if (!javaScriptEnabled) {
         await page.reload();
         await page.reload();

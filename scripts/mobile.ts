@@ -72,7 +72,7 @@ async function run(command: MobileCommand): Promise<void> {
     case "qr": {
       requireOwnOrigin(project, command);
       const caller = await phone.caller();
-      console.log(shown(await readLink(caller, command)));
+      if (command.approve) console.log(shown(await readLink(caller, command)));
       const status = await decideLink(caller, command);
       console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
       return;

@@ -204,7 +204,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
 /** Says which method to send. HEAD goes without saying where GET is allowed. */
 function methodDetail(allow: readonly string[]): string {
-  return `Send a ${allow.filter((method) => method !== "HEAD").join(" or ")} request.`;
+  const named = allow.filter((method) => method !== "HEAD");
+  return `Send a ${new Intl.ListFormat("en-GB", { type: "disjunction" }).format(named)} request.`;
 }
 
 /**

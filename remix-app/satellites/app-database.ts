@@ -1,8 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { policyTimeoutMs } from "../session/session-state.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { createServiceClient, policyTimeoutMs } from "../supabase/data-api.ts";
 
 /** After a failed lookup: when a caller may come again. */
 const retryAfterOutageSeconds = 5;

@@ -1,9 +1,7 @@
 import { z } from "zod";
+import { policyTimeoutMs } from "../supabase/data-api.ts";
 import type { Device } from "./cookies.ts";
 import { type DeviceView, deviceView } from "./vault.ts";
-
-/** What an account demands is known within two seconds, or the answer is 503. */
-export const policyTimeoutMs = 1_900;
 
 const facts = z.object({
   sessionId: z.uuid(),

@@ -6,6 +6,8 @@ import { problem } from "../http/problem.ts";
 
 /** How long one question of the Data API may take. */
 const dataTimeoutMs = 3_000;
+/** What an account demands is known within two seconds, or the answer is 503. */
+export const policyTimeoutMs = 1_900;
 
 /**
  * For clients of the Data API: what is not answered is asked once. Of its own accord the client would try a read three

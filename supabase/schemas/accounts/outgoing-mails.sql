@@ -31,14 +31,15 @@ as $$
     update private.outgoing_mails m
     -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
     set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-    where m.id in (
+    -- An array is read once. A join could run the limited query more often than that.
+    where m.id = any (array(
       select due.id
       from private.outgoing_mails due
       where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
       order by due.next_attempt_at
       limit max_mails
       for update skip locked
-    )
+    ))
     returning m.*
   )
   select c.id, c.recipient, c.subject, c.body,
@@ -74,14 +75,14 @@ as $$
   update private.outgoing_mails m
   -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
   set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-  where m.id in (
+  where m.id = any (array(
     select due.id
     from private.outgoing_mails due
     where due.event_id is null and due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
     order by due.next_attempt_at
     limit max_mails
     for update skip locked
-  )
+  ))
   returning m.id, m.recipient, m.subject, m.body, m.attempts
 $$;
 comment on function private.claim_outgoing_mails(integer) is

@@ -459,6 +459,7 @@ $$;
 comment on function private.is_unconfirmed_identity(uuid) is
   'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
 
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.guard_email() returns trigger
   language plpgsql
   volatile

@@ -5,6 +5,7 @@ import { deletePerson, query } from "../people.ts";
 import { accountCalls } from "./account-calls.ts";
 import { adminCalls } from "./admin-calls.ts";
 import { factorCalls } from "./factor-calls.ts";
+import { idTokenCalls } from "./id-token-calls.ts";
 import { identityCalls } from "./identity-calls.ts";
 import type { DirectCall } from "./journey.ts";
 import { renderMatrix } from "./matrix.ts";
@@ -13,7 +14,7 @@ import { sessionCalls } from "./session-calls.ts";
 import { upkeepCalls } from "./upkeep-calls.ts";
 
 const isSupabaseAuth = !!process.env.IDENTITY_BIN;
-const directCalls = [...sessionCalls, ...accountCalls, ...factorCalls, ...identityCalls];
+const directCalls = [...sessionCalls, ...accountCalls, ...factorCalls, ...identityCalls, ...idTokenCalls];
 const allCalls = [...directCalls, ...adminCalls, ...upkeepCalls];
 const routesOf = (wanted: (kind: (typeof supabaseAuthRoutes)[string]) => boolean) =>
   Object.entries(supabaseAuthRoutes).flatMap(([route, kind]) => (wanted(kind) ? [route] : []));

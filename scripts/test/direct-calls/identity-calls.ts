@@ -1,5 +1,4 @@
 import { createPerson, type Person, query } from "../people.ts";
-import { idTokenFor } from "./id-token.ts";
 import type { DirectCall } from "./journey.ts";
 import {
   authorizePath,
@@ -39,8 +38,6 @@ async function unlinkEmail(person: Person, { accessToken }: Session) {
   const id = await identityOf(accessToken, "email");
   return { person, act: () => call(`DELETE /user/identities/${id}`, { bearer: accessToken }) };
 }
-
-const idTokenRoute = "POST /token?grant_type=id_token";
 
 /** Calls that add, remove and use identities of providers. */
 export const identityCalls: DirectCall[] = [
@@ -263,43 +260,6 @@ export const identityCalls: DirectCall[] = [
       const { accessToken } = sessionIn(await done(exchange(location, verifier)));
       const id = await identityOf(accessToken);
       return { person: { email }, act: () => call(`DELETE /user/identities/${id}`, { bearer: accessToken }) };
-    },
-  },
-
-  {
-    route: idTokenRoute,
-    title: "a provider's account that is linked already",
-    events: ["sign_in"],
-    notImplemented: true,
-    async prepare() {
-      const { person } = await signedIn();
-      await (await arriving(person.email, newChallenge().challenge))();
-      const body = { provider, id_token: await idTokenFor(person.email) };
-      return { person, act: () => call(idTokenRoute, { body }) };
-    },
-  },
-  {
-    route: idTokenRoute,
-    title: "a direct link",
-    events: ["identity_linked", "sign_in"],
-    mails: { identity_linked: 1 },
-    unconfirmed: ["identity"],
-    notImplemented: true,
-    async prepare() {
-      const { person, session } = await signedIn();
-      const body = { provider, id_token: await idTokenFor(newAddress()), link_identity: true };
-      return { person, act: () => call(idTokenRoute, { bearer: session.accessToken, body }) };
-    },
-  },
-  {
-    route: idTokenRoute,
-    title: "a direct link to an account with an authenticator",
-    refused: true,
-    notImplemented: true,
-    async prepare() {
-      const { person, session } = await raised();
-      const body = { provider, id_token: await idTokenFor(newAddress()), link_identity: true };
-      return { person, act: () => call(idTokenRoute, { bearer: session.accessToken, body }) };
     },
   },
 ];

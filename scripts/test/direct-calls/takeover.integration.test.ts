@@ -1,0 +1,142 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { confirmationLink, mailsTo } from "../../../e2e/mailbox.ts";
+import { eventKind } from "../../../remix-app/activity/event-kinds.ts";
+import { sendDueMails } from "../../../remix-app/schedule/send-due-mails.ts";
+import { openBrowser } from "../../../remix-app/testing/browser.ts";
+import { formOf } from "../../../remix-app/testing/form.ts";
+import { Authenticator } from "../../local-stack/contract/support/authenticator.ts";
+import { lockOutbox, mailEnv } from "../mail-env.ts";
+import { createPerson, deletePerson, type Person, query, signIn as signInOnPage } from "../people.ts";
+import { readStack } from "../stack.ts";
+import {
+  answerPasskey,
+  beginLink,
+  beginOAuth,
+  beginPasskey,
+  call,
+  done,
+  enroll,
+  exchange,
+  landed,
+  newAddress,
+  newChallenge,
+  prove,
+  type Session,
+  sessionIn,
+  signIn,
+  visit,
+} from "./phone.ts";
+
+const { base } = readStack();
+const accessPath = "/settings/security/access";
+const newPassword = `quite another ${crypto.randomUUID()}`;
+let owner: Person;
+let attackerEmail: string;
+lockOutbox();
+beforeEach(async () => {
+  owner = await createPerson();
+  await query("update auth.users set email_confirmed_at = now() - interval '1 day' where id = $1", [owner.id]);
+  await signInOnPage(owner);
+  attackerEmail = newAddress();
+});
+afterEach(async () => {
+  await query("delete from auth.users where email = $1", [attackerEmail]);
+  await deletePerson(owner);
+});
+
+/** Links the attacker's own account at the provider with the password alone. */
+async function linkDirectly(): Promise<Session> {
+  const session = sessionIn(await done(signIn(owner)));
+  const { challenge, verifier } = newChallenge();
+  const address = await beginLink(session.accessToken, challenge);
+  await done(exchange(await visit(address, { email: attackerEmail }), verifier));
+  return session;
+}
+
+/** Signs in with the attacker's account at the provider. @returns whose account that opens */
+async function opensAccount(): Promise<string> {
+  const { challenge, verifier } = newChallenge();
+  const back = landed(await visit(await beginOAuth(challenge), { email: attackerEmail }));
+  return (await done(exchange(back.location, verifier))).body.user.id;
+}
+
+/** The subjects of the mails to the owner, once all that is due is sent. */
+async function subjects(): Promise<(string | undefined)[]> {
+  await query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1 and attempts = 1", [
+    owner.email,
+  ]);
+  await sendDueMails(mailEnv).run(AbortSignal.timeout(20_000));
+  return (await mailsTo(owner.email)).map(({ subject }) => subject);
+}
+
+const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject;
+
+/** Follows the mail that resets the password. @returns the owner's browser, where the password was asked for */
+async function openResetMail() {
+  const browser = openBrowser(base);
+  const after = (await mailsTo(owner.email)).length;
+  await browser.post("/forgot-password", { email: owner.email });
+  const link = new URL(await confirmationLink(owner.email, { after }));
+  const { location } = await browser.post("/auth/confirm", Object.fromEntries(link.searchParams));
+  return { browser, location };
+}
+
+test("an owner who resets the password and confirms the list locks out whoever linked an account directly", async () => {
+  const attacker = await linkDirectly();
+  expect(await opensAccount()).toBe(owner.id);
+  await expect.poll(subjects).toContain(subjectOf("identity_linked"));
+
+  const { browser, location } = await openResetMail();
+  expect(location).toBe("/reset-password");
+  const changed = await browser.post("/reset-password", { password: newPassword });
+  const { fields, boxes } = formOf(changed.text, accessPath);
+  const identities = Object.entries(boxes).filter(([key]) => key.startsWith("identity:"));
+  expect(identities.map(([, { checked }]) => checked)).toEqual([true]);
+  expect((await browser.post(accessPath, fields)).status).toBe(303);
+
+  expect((await signIn(owner)).status).toBe(400);
+  const refresh = { body: { refresh_token: attacker.refreshToken } };
+  expect((await call("POST /token?grant_type=refresh_token", refresh)).status).toBe(400);
+  expect((await call("GET /user", { bearer: attacker.accessToken })).status).toBe(403);
+  expect(await opensAccount()).not.toBe(owner.id);
+  expect((await signIn({ ...owner, password: newPassword })).status).toBe(200);
+  await expect
+    .poll(subjects)
+    .toEqual(expect.arrayContaining([subjectOf("password_changed"), subjectOf("identity_unlinked")]));
+  const received = await subjects();
+  for (const kind of ["identity_linked", "password_changed", "identity_unlinked"]) {
+    expect(received.filter((subject) => subject === subjectOf(kind))).toHaveLength(1);
+  }
+});
+
+test("an owner gets in and locks out whoever enrolled a passkey and an authenticator, too", async () => {
+  const { accessToken: bearer } = await linkDirectly();
+  const passkey = new Authenticator();
+  await done(call("POST /passkeys/registration/verify", { bearer, body: await beginPasskey(bearer, passkey) }));
+  const factor = await enroll(bearer);
+  const raised = sessionIn(await done(prove(bearer, factor)));
+  await expect
+    .poll(subjects)
+    .toEqual(
+      expect.arrayContaining(
+        ["identity_linked", "passkey_added", "authenticator_added"].map((kind) => subjectOf(kind)),
+      ),
+    );
+
+  const { browser, location } = await openResetMail();
+  const review = `${accessPath}?${new URLSearchParams({ returnUrl: "/reset-password" })}`;
+  expect((await browser.get(location ?? "")).text).toContain(`href="${review}"`);
+  const { fields } = formOf((await browser.get(review)).text, accessPath);
+  const confirmed = await browser.post(accessPath, fields);
+  expect(confirmed).toMatchObject({ status: 303, location: "/reset-password" });
+  expect((await browser.post("/reset-password", { password: newPassword })).status).toBe(200);
+
+  expect((await signIn(owner)).status).toBe(400);
+  expect((await call("GET /user", { bearer: raised.accessToken })).status).toBe(403);
+  const body = await answerPasskey(passkey);
+  expect((await call("POST /passkeys/authentication/verify", { body })).status).toBeGreaterThanOrEqual(400);
+  expect(await opensAccount()).not.toBe(owner.id);
+  expect(await query("select id from auth.mfa_factors where user_id = $1", [owner.id])).toEqual([]);
+  const session = sessionIn(await done(signIn({ ...owner, password: newPassword })));
+  expect((await call("GET /user", { bearer: session.accessToken })).body.id).toBe(owner.id);
+});

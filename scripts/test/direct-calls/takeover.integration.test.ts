@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { confirmationLink, mailsTo } from "../../../e2e/mailbox.ts";
 import { eventKind } from "../../../remix-app/activity/event-kinds.ts";
-import { sendDueMails } from "../../../remix-app/schedule/send-due-mails.ts";
 import { openBrowser } from "../../../remix-app/testing/browser.ts";
 import { formOf } from "../../../remix-app/testing/form.ts";
 import { Authenticator } from "../../local-stack/contract/support/authenticator.ts";
-import { lockOutbox, mailEnv } from "../mail-env.ts";
+import { lockOutbox } from "../mail-env.ts";
 import { createPerson, deletePerson, type Person, query, signIn as signInOnPage } from "../people.ts";
 import { readStack } from "../stack.ts";
+import { sweep } from "./outbox.ts";
 import {
   answerPasskey,
   beginLink,
@@ -62,10 +62,7 @@ async function opensAccount(): Promise<string> {
 
 /** The subjects of the mails to the owner, once all that is due is sent. */
 async function subjects(): Promise<(string | undefined)[]> {
-  await query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1 and attempts = 1", [
-    owner.email,
-  ]);
-  await sendDueMails(mailEnv).run(AbortSignal.timeout(20_000));
+  await sweep(owner.email);
   return (await mailsTo(owner.email)).map(({ subject }) => subject);
 }
 

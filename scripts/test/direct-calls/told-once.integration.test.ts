@@ -1,18 +1,17 @@
 import { afterEach, expect, test } from "vitest";
 import { mailsTo } from "../../../e2e/mailbox.ts";
 import { eventKind } from "../../../remix-app/activity/event-kinds.ts";
-import { sendDueMails } from "../../../remix-app/schedule/send-due-mails.ts";
 import { openBrowser } from "../../../remix-app/testing/browser.ts";
 import { Authenticator } from "../../local-stack/contract/support/authenticator.ts";
 import { cookieOf } from "../keep-session.ts";
-import { afterStackServer, lockOutbox, mailEnv } from "../mail-env.ts";
+import { afterStackServer, lockOutbox } from "../mail-env.ts";
 import { createPerson, deletePerson, type Person, query } from "../people.ts";
 import { readStack } from "../stack.ts";
+import { sweep } from "./outbox.ts";
 import { beginOAuth, done, exchange, landed, newAddress, newChallenge, signedIn, visit } from "./phone.ts";
 
 const { base } = readStack();
 const passkeys = "/settings/security/passkeys";
-const sweepers = 5;
 const settleMs = 300;
 let people: Pick<Person, "id">[] = [];
 lockOutbox();
@@ -23,16 +22,6 @@ afterEach(async () => {
 
 const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject ?? "New sign-in to your account";
 const settle = () => new Promise((resolve) => setTimeout(resolve, settleMs));
-
-/** Sends what nobody sends already, as many servers do at the same time. */
-async function sweep(email: string): Promise<void> {
-  await query(
-    `update private.outgoing_mails set next_attempt_at = now()
-     where recipient = $1 and next_attempt_at <= created_at + interval '15 seconds'`,
-    [email],
-  );
-  await Promise.all(Array.from({ length: sweepers }, () => sendDueMails(mailEnv).run(AbortSignal.timeout(20_000))));
-}
 
 /** What the account's activity says, and the subjects in its mailbox, when nothing more is due. */
 async function told({ id, email }: Pick<Person, "id" | "email">) {

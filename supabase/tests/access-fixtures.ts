@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createUser, type Database, one, signIn } from "./database.ts";
 import { createIdentity } from "./oauth-fixtures.ts";
 
-export const usableProviders = ["google", "github"];
+const usableProviders = ["google", "github"];
 
 /** Something that can open an account, as private.account_access lists it. */
 export interface Way {

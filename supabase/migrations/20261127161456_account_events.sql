@@ -3,6 +3,218 @@
 -- Unused since 0.1.0: only other functions called it.
 drop function private.notify_owner(jsonb, jsonb);
 
+create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select v.id
+  from public.security_events v
+  where v.user_id = subject_id and v.target_id = added_id and v.kind = added_kind
+  order by v.created_at desc, v.id
+  limit 1
+$$;
+
+create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select v.id
+  from public.security_events v
+  where v.user_id = subject_id and v.session_id = signed_in_id and v.kind = 'sign_in'
+  order by v.created_at desc, v.id
+  limit 1
+$$;
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot write.
+create or replace function private.confirm_access(
+  subject_id uuid,
+  actor_session_id uuid,
+  removals jsonb,
+  usable_providers text[]
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  access jsonb;
+  removed jsonb;
+  passwords boolean;
+  identities uuid[];
+  passkeys uuid[];
+  authenticators uuid[];
+  methods_removed boolean;
+  kept uuid[];
+  ended jsonb;
+begin
+  -- One change of an account's credentials at a time: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for update;
+  if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if not private.may_change_access(subject_id, actor_session_id) then
+    return jsonb_build_object('outcome', 'insufficient_aal');
+  end if;
+
+  access := private.account_access(subject_id);
+  -- Keys of other accounts, and of what is gone, match nothing.
+  select
+    coalesce(jsonb_agg(w), '[]'),
+    coalesce(bool_or(w ->> 'kind' = 'password'), false),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'identity'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'passkey'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'authenticator'), '{}'),
+    coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
+  into removed, passwords, identities, passkeys, authenticators, methods_removed
+  from jsonb_array_elements(access -> 'ways') as w
+  where removals -> 'remove' ? (w ->> 'key') and w ->> 'key' <> 'session:' || actor_session_id;
+
+  select coalesce(array_agg((w ->> 'id')::uuid), '{}')
+  into kept
+  from jsonb_array_elements(access -> 'ways') as w
+  where (w ->> 'unconfirmed')::boolean
+    and removals -> 'listed' ? (w ->> 'key')
+    and not removals -> 'remove' ? (w ->> 'key');
+
+  if methods_removed
+    and private.count_sign_in_methods(
+      subject_id, usable_providers, without => identities || passkeys, without_password => passwords, confirming => kept
+    ) = 0 then
+    return jsonb_build_object('outcome', 'last_method');
+  end if;
+  if authenticators <> '{}'
+    and private.required_mfa_state(account.raw_app_meta_data) <> 'optional'
+    and not exists (
+      select from auth.mfa_factors f
+      where f.user_id = subject_id and f.status = 'verified' and f.id <> all (authenticators)
+    ) then
+    return jsonb_build_object('outcome', 'last_of_required');
+  end if;
+
+  ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
+  if identities <> '{}' then
+    perform private.keep_email_identity(account);
+    perform private.remove_identity(i.id) from unnest(identities) as i (id);
+  end if;
+  perform private.delete_auth_passkey(p.id) from unnest(passkeys) as p (id);
+  perform private.delete_auth_factor(subject_id, f.id) from unnest(authenticators) as f (id);
+  if authenticators <> '{}' and not exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
+  ) then
+    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  end if;
+  if passwords then
+    perform private.remove_password(subject_id);
+  end if;
+  perform private.end_app_of_account(subject_id, a.id)
+  from private.apps a
+  where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
+  -- Triggers record the identities, passkeys and authenticators that went.
+  perform private.add_account_event(
+    subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
+  )
+  from jsonb_array_elements(removed) as w
+  where w ->> 'kind' = 'app';
+  if passwords then
+    perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
+  end if;
+  if ended <> '[]' then
+    perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
+  end if;
+
+  -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
+  insert into private.access_confirmations as c (user_id, confirmed_at)
+  values (subject_id, least((removals ->> 'listedAt')::timestamptz, now()))
+  on conflict (user_id) do update set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at);
+  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
+  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+end
+$$;
+
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.users u
+    join auth.mfa_factors f on f.user_id = u.id and f.status = 'verified'
+    left join private.unconfirmed_additions n on n.target_id = f.id
+    where u.id = subject_id and private.required_mfa_state(u.raw_app_meta_data) = 'optional'
+    having count(*) > 0 and count(*) = count(n.target_id)
+  ) and exists (
+    select
+    from auth.sessions s
+    join public.security_events v on v.user_id = s.user_id and v.session_id = s.id and v.kind = 'sign_in'
+    where s.id = actor_session_id
+      and s.user_id = subject_id
+      and s.created_at > now() - interval '10 minutes'
+      and v.method in ('password_reset', 'recovery')
+  )
+$$;
+
+create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
+  returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  ended jsonb;
+  others_left boolean;
+begin
+  -- Supabase Auth does not record with which passkey, or with which account at a provider, a session signed in: all
+  -- sessions of that method are signed out.
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', s.id, 'device', e.device, 'userAgent', s.user_agent
+  )), '[]')
+  into ended
+  from auth.sessions s
+  left join public.security_events e on e.id = private.sign_in_event(subject_id, s.id)
+  where s.user_id = subject_id
+    and s.id <> kept_session_id
+    and exists (
+      select
+      from jsonb_array_elements(removed) as w
+      where case w ->> 'kind'
+        when 'session' then w ->> 'id' = s.id::text
+        when 'authenticator' then w ->> 'id' = s.factor_id::text
+        -- Our pages record the provider; a sign-in without them is recorded as oauth.
+        when 'identity' then private.session_used_method(s.id, 'oauth')
+          and coalesce(e.method not like 'oauth:%' or e.method = 'oauth:' || (w ->> 'provider'), true)
+        when 'passkey' then private.session_used_method(s.id, 'passkey')
+        when 'password' then private.session_used_method(s.id, 'password')
+        else false
+      end
+    );
+  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended) as x;
+  return ended;
+end
+$$;
+
+create or replace function private.session_used_method(target_id uuid, method text) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.mfa_amr_claims c
+    where c.session_id = target_id and c.authentication_method = session_used_method.method
+  )
+$$;
+
 create or replace function private.is_told_by_mail(kind text) returns boolean
   language sql
   immutable
@@ -13,8 +225,8 @@ as $$
     'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
     'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'email_changed', 'identity_linked',
     'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
-    'passkey_removed', 'password_added', 'password_changed', 'recovery_code_used', 'recovery_codes_created',
-    'session_revoked', 'workspace_handed_over'
+    'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_used',
+    'recovery_codes_created', 'session_revoked', 'workspace_handed_over'
   )
 $$;
 
@@ -205,7 +417,7 @@ begin
     return null;
   end if;
 
-  if coalesce(new.encrypted_password, '') not in ('', coalesce(old.encrypted_password, '')) then
+  if coalesce(new.encrypted_password, '') <> '' and private.is_new_password(old.encrypted_password, new.encrypted_password) then
     perform private.add_account_event(
       new.id, case when coalesce(old.encrypted_password, '') = '' then 'password_added' else 'password_changed' end
     );
@@ -410,6 +622,30 @@ create or replace function private.is_unconfirmed_identity(of_id uuid) returns b
 as $$
   select exists (select from private.unconfirmed_identities n where n.identity_id = of_id)
     or exists (select from private.unconfirmed_additions a where a.target_id = of_id)
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.guard_email() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if new.deleted_at is null and exists (
+    select from auth.identities i
+    where i.user_id = new.id
+      and coalesce(i.email, '') = lower(coalesce(new.email, ''))
+      and private.is_unconfirmed_identity(i.id)
+  ) and not exists (
+    -- An address that both mailboxes or an administrator agreed to is the email identity's first.
+    select from auth.identities i where i.user_id = new.id and i.provider = 'email' and i.email = lower(new.email)
+  ) then
+    raise exception 'an unconfirmed identity cannot give its address to the account'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
+end
 $$;
 
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
@@ -629,14 +865,15 @@ as $$
     update private.outgoing_mails m
     -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
     set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-    where m.id in (
+    -- An array is read once. A join could run the limited query more often than that.
+    where m.id = any (array(
       select due.id
       from private.outgoing_mails due
       where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
       order by due.next_attempt_at
       limit max_mails
       for update skip locked
-    )
+    ))
     returning m.*
   )
   select c.id, c.recipient, c.subject, c.body,
@@ -669,14 +906,14 @@ as $$
   update private.outgoing_mails m
   -- 4 minutes, 16, 64, 256, then twice a day: the last attempt comes after some three days.
   set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-  where m.id in (
+  where m.id = any (array(
     select due.id
     from private.outgoing_mails due
     where due.event_id is null and due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
     order by due.next_attempt_at
     limit max_mails
     for update skip locked
-  )
+  ))
   returning m.id, m.recipient, m.subject, m.body, m.attempts
 $$;
 
@@ -759,6 +996,146 @@ begin
 end
 $$;
 
+-- Definer: whoever ends sessions need not reach the gateway's tables.
+create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  select * into app from private.apps_ever_connected(subject_id) a where a.name = disconnect_app.app_name;
+  if not found then
+    return 'not_found';
+  end if;
+  if private.end_app_of_account(subject_id, app.id) = 0 then
+    return 'over';
+  end if;
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', subject_id, 'details', jsonb_build_object('app', app.display_name))
+  );
+  return 'disconnected';
+end
+$$;
+
+-- Definer: the identity backend changes its users, and holds no grant here.
+create or replace function private.revoke_user_app_credentials() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.is_new_password(old.encrypted_password, new.encrypted_password)
+    and old.banned_until is not distinct from new.banned_until
+    and old.deleted_at is not distinct from new.deleted_at then
+    return null;
+  end if;
+  perform private.end_apps_of_account(new.id);
+  return null;
+end
+$$;
+
+create or replace function private.end_apps_of_account(subject_id uuid) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(subject_id);
+  update private.cross_app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
+  update private.app_sessions s set revoked_at = now() where s.user_id = subject_id and s.revoked_at is null;
+  update ai.app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
+end
+$$;
+
+create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  part integer;
+  ended integer := 0;
+begin
+  perform private.lock_app_credentials(subject_id);
+  -- In the order in which one is made from the other, so that a redemption under way is waited for and its result is
+  -- found next. One that began just before its token expired, or renewed it, is included.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.app_id = ended_app_id
+    and t.redeemed_at is null
+    and t.revoked_at is null
+    and t.expires_at > now() - interval '1 minute';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id and s.app_id = ended_app_id and s.revoked_at is null and s.ends_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and t.app_id = ended_app_id and t.revoked_at is null and t.refresh_expires_at > now();
+  get diagnostics part = row_count;
+  return ended + part;
+end
+$$;
+
+create or replace function private.end_all_access(subject_id uuid) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  ended integer;
+begin
+  perform from auth.users u where u.id = subject_id for update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended
+  from auth.sessions s
+  where s.user_id = subject_id;
+  perform private.end_apps_of_account(subject_id);
+  return ended;
+end
+$$;
+
+-- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended integer := private.end_all_access(subject_id);
+begin
+  perform private.add_account_event(subject_id, 'all_sessions_revoked', session_id => actor_session_id)
+  where ended > 0;
+  return ended;
+end
+$$;
+
+create or replace function private.find_app_by_origin(origin text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'name', a.name, 'displayName', a.display_name, 'enabled', a.enabled, 'scopes', a.scopes
+  )
+  from private.app_origins o
+  join private.apps a on a.id = o.app_id
+  where o.origin = find_app_by_origin.origin
+$$;
+
 do $guard$
 begin
   if to_regclass('auth.mfa_amr_claims') is not null then
@@ -785,6 +1162,16 @@ begin
 create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Auth gives the account another identity's address when the one that carries its own is unlinked.
+create or replace trigger guard_email before update of email on auth.users
+  for each row when (old.email is distinct from new.email) execute function private.guard_email();
   end if;
 end
 $guard$;
@@ -844,6 +1231,75 @@ create or replace trigger record_passkey_removed before delete on auth.webauthn_
   end if;
 end
 $guard$;
+
+-- With database encryption, Auth encrypts a stored hash at a sign-in, by a statement that sets no other column of ours. A
+-- new password voids the mailed tokens in its statement.
+create or replace function private.is_new_password(stored text, hash text) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
+$$;
+
+-- The API changes passwords, but cannot remove one.
+create or replace function private.remove_password(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update auth.users u set encrypted_password = '', updated_at = now() where u.id = subject_id
+$$;
+
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_overview(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.list_sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id,
+        'name', f.friendly_name,
+        'type', f.factor_type,
+        'verified', f.status = 'verified',
+        'createdAt', f.created_at,
+        'lastUsedAt', f.last_challenged_at
+      ) order by f.created_at, f.id), '[]')
+      from auth.mfa_factors f
+      where f.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', s.device,
+        'userAgent', s.user_agent,
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id) s
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
 
 -- Definer: factors and sessions are the identity backend's, which the service role cannot write.
 create or replace function private.delete_authenticator(
@@ -1027,6 +1483,180 @@ begin
 end
 $$;
 
+-- Definer: accounts and their policies are the identity backend's, which the service role can neither read nor write.
+create or replace function private.consume_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  credential private.recovery_credentials;
+  found_id uuid;
+  of_email text;
+  verdict text;
+  account auth.users;
+  written jsonb;
+begin
+  select c.id, c.email into found_id, of_email
+  from private.recovery_credentials c
+  where case
+    when request ? 'tokenHash' then c.token_hash = decode(request ->> 'tokenHash', 'hex')
+    else c.email = lower(request ->> 'email')
+  end
+  order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
+  limit 1;
+  if found then
+    -- The email first, then the credential, by link and by code, so that no two wait for each other.
+    insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
+    perform from private.recovery_code_guesses g where g.email = of_email for update;
+    select * into credential from private.recovery_credentials c where c.id = found_id for update;
+  end if;
+  verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if verdict <> 'good' then
+    perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'credentialId', credential.id
+    ));
+    return '{"outcome": "rejected"}';
+  end if;
+
+  update private.recovery_credentials c set consumed_at = now() where c.id = credential.id;
+  -- A link proves the mailbox, and does not open what guesses at the codes have locked.
+  delete from private.recovery_code_guesses g
+  where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
+  select * into account
+  from auth.users u
+  where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user
+  for update;
+  perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+    'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
+    'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
+  ));
+  perform private.end_all_access(account.id);
+  -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
+  if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
+    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'consumed',
+    'credentialId', credential.id,
+    'overrideId', credential.override_id,
+    'email', of_email,
+    'userId', account.id,
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null,
+    'waitMs', coalesce(greatest(
+      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+    ), 0)
+  );
+end
+$$;
+
+-- Definer: passwords, passkeys and identities are the identity backend's, which the service role cannot read.
+create or replace function private.list_sign_in_methods(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'password', coalesce(u.encrypted_password, '') <> '' and u.email_confirmed_at is not null,
+    'passkeys', (select count(*) from auth.webauthn_credentials c where c.user_id = u.id),
+    'identities', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', i.id,
+        'provider', i.provider,
+        'email', i.email,
+        'createdAt', i.created_at,
+        'lastSignInAt', i.last_sign_in_at,
+        'unconfirmed', exists (select from private.unconfirmed_additions a where a.target_id = i.id)
+      ) order by i.created_at, i.id), '[]')
+      from auth.identities i
+      where i.user_id = u.id
+        and not exists (select from private.unconfirmed_identities n where n.identity_id = i.id)
+    )
+  )
+  from auth.users u
+  where u.id = subject_id
+$$;
+
+create or replace function private.count_sign_in_methods(
+  subject_id uuid,
+  usable_providers text[],
+  without uuid[],
+  without_password boolean default false,
+  confirming uuid[] default '{}'
+) returns bigint
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (methods -> 'password' = 'true'::jsonb and not without_password)::integer
+    + (select count(*) from auth.webauthn_credentials c where c.user_id = subject_id and c.id <> all (without))
+    + (
+      select count(*)
+      from jsonb_to_recordset(methods -> 'identities') as i (id uuid, provider text, unconfirmed boolean)
+      where i.provider = any (usable_providers)
+        and i.id <> all (without)
+        and (not i.unconfirmed or i.id = any (confirming))
+    )
+  from private.list_sign_in_methods(subject_id) as methods
+$$;
+
+-- Definer: identities are in Supabase Auth's tables. Its own call would refuse where one identity is left beside a
+-- password or a passkey, allow where what is left does not work, and give the account another identity's address; and
+-- between a count of ours and its deletion another one could be taken away.
+create or replace function private.unlink_identity(subject_id uuid, target_id uuid, usable_providers text[]) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  target record;
+begin
+  -- One at a time for each account: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id for update;
+  select m.id, m.provider, m.email
+  into target
+  from jsonb_to_recordset(private.list_sign_in_methods(subject_id) -> 'identities') as m (
+    id uuid, provider text, email text
+  )
+  where m.id = target_id;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if target.provider in ('email', 'phone') then
+    return jsonb_build_object('outcome', 'not_unlinkable');
+  end if;
+  if private.count_sign_in_methods(subject_id, usable_providers, without => array[target.id]) = 0 then
+    return jsonb_build_object('outcome', 'last_method');
+  end if;
+
+  perform private.keep_email_identity(account);
+  perform private.remove_identity(target.id);
+  return jsonb_build_object('outcome', 'unlinked', 'provider', target.provider, 'email', target.email);
+end
+$$;
+
+create or replace function private.keep_email_identity(account auth.users) returns void
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if account.email_confirmed_at is not null and not exists (
+    select from auth.identities i where i.user_id = account.id and i.provider = 'email'
+  ) then
+    perform private.add_email_identity(account);
+  end if;
+end
+$$;
+
 -- Definer: flows and identities are the identity backend's, which the service role cannot read.
 create or replace function private.inspect_oauth_attempt(attempt_hash text, code text, challenge text) returns jsonb
   language sql
@@ -1127,6 +1757,211 @@ begin
 end
 $$;
 
+-- Definer: passkeys are the identity backend's, which the service role cannot read. The backend's own call would leave
+-- an account without any way in; and between a count of ours and its deletion another way could be taken away.
+create or replace function private.delete_passkey(subject_id uuid, actor_session_id uuid, target_id uuid, usable_providers text[])
+  returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  -- One at a time for each account, as private.unlink_identity: the next one counts what this one left.
+  perform from auth.users u where u.id = subject_id for update;
+  if not exists (
+    select from auth.webauthn_credentials c where c.id = target_id and c.user_id = subject_id
+  ) then
+    return 'not_found';
+  end if;
+  -- The backend's own rule: who has an authenticator has used it in this session.
+  if exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
+  ) and not exists (
+    select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+  ) then
+    return 'insufficient_aal';
+  end if;
+
+  if private.count_sign_in_methods(subject_id, usable_providers, without => array[target_id]) = 0 then
+    return 'last_method';
+  end if;
+  perform private.delete_auth_passkey(target_id);
+  return 'deleted';
+end
+$$;
+
+create or replace function private.read_qr_request(request jsonb) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((
+    select case
+      when c.user_id <> (request ->> 'userId')::uuid or c.session_id = (request ->> 'sessionId')::uuid
+        then jsonb_build_object('outcome', 'forbidden')
+      else jsonb_build_object(
+        'outcome', 'known',
+        'id', c.id,
+        'status', private.login_challenge_state(c),
+        'createdAt', c.created_at,
+        'expiresAt', c.expires_at,
+        'metadata', c.request_metadata
+      )
+    end
+    from private.login_challenges c
+    where c.id = (request ->> 'id')::uuid and c.kind = 'qr' and c.secret_hash = (request ->> 'secretHash')::bytea
+  ), jsonb_build_object('outcome', 'not_found'))
+$$;
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      c.confirmed_at,
+      coalesce(c.confirmed_at, u.created_at) as since,
+      private.list_sign_in_methods(u.id) as methods
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      1 as position,
+      'password' as kind,
+      null::text as id,
+      null::text as name,
+      null::text as user_agent,
+      null::text as provider,
+      coalesce(e.created_at, a.created_at) as added_at,
+      (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) as last_used_at,
+      e.id as event_id
+    from account a
+    left join lateral (
+      select v.id, v.created_at
+      from public.security_events v
+      where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+      order by v.created_at desc, v.id
+      limit 1
+    ) e on true
+    where a.methods -> 'password' = 'true'::jsonb
+
+    union all
+    select
+      2, 'identity', i.id::text, i.email, null, i.provider,
+      -- Supabase Auth makes a new account and its first identity in one call, at two readings of the clock.
+      case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
+      i."lastSignInAt",
+      private.addition_event(a.id, i.id, 'identity_linked')
+    from account a
+    cross join lateral jsonb_to_recordset(a.methods -> 'identities') as i (
+      id uuid, provider text, email text, "createdAt" timestamptz, "lastSignInAt" timestamptz
+    )
+    where i.provider not in ('email', 'phone')
+
+    union all
+    select
+      3, 'passkey', p.id::text, nullif(p.name, ''), null, null, p.created_at, p.last_used_at,
+      private.addition_event(a.id, p.id, 'passkey_added')
+    from account a
+    cross join lateral private.list_passkeys(a.id) p
+
+    union all
+    select
+      4, 'authenticator', f.id::text, nullif(f.friendly_name, ''), null, null, f.created_at, f.last_challenged_at,
+      private.addition_event(a.id, f.id, 'authenticator_added')
+    from account a
+    join auth.mfa_factors f on f.user_id = a.id and f.status = 'verified'
+
+    union all
+    select
+      5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id) s
+
+    union all
+    -- An app that was connected again is as new as its newest credential.
+    select
+      6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
+      (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
+    from account a
+    cross join lateral (
+      select s.app_id, s.created_at as connected_at, s.issued_at as renewed_at, (s.proof).session_id
+      from private.app_sessions s
+      where s.user_id = a.id
+        and s.revoked_at is null
+        and s.expires_at > now()
+        and s.ends_at > now()
+        and private.proof_status(s.proof) <> 'over'
+      union all
+      select t.app_id, t.handed_over_at, t.created_at, (t.proof).session_id
+      from ai.app_tokens t
+      where t.user_id = a.id
+        and t.revoked_at is null
+        and case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end > now()
+        and private.proof_status(t.proof) <> 'over'
+    ) h
+    join private.apps p on p.id = h.app_id
+    group by p.name, p.display_name
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', concat_ws(':', w.kind, w.id),
+        'kind', w.kind,
+        'id', w.id,
+        'name', w.name,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', w.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', w.added_at > a.since,
+        'unconfirmed', n.target_id is not null
+      ) order by w.position, w.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+      left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
+        on true
+    )
+  )
+  from account a
+$$;
+
+create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- Supabase Auth's own rule: an account's authenticator has to be proved in the session.
+  select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    or exists (
+      select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+    )
+    or private.may_review_authenticators(subject_id, actor_session_id)
+$$;
+
 comment on function private.change_required_mfa(jsonb) is
   'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '
   'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
@@ -1134,6 +1969,12 @@ comment on function private.change_required_mfa(jsonb) is
   'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
   'first. Each change is a line of the audit log, and an event that the owner is told about, in the '
   'same transaction.';
+
+comment on function private.consume_recovery_credential(jsonb) is
+  '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
+  'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
+  'others, whatever the reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'its boundaries to this second; a session that counts is minted after waitMs.';
 
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
   'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
@@ -1144,6 +1985,14 @@ comment on function private.describe_database() is
   'What the doctor and the hosted start compare with the release: the version of Postgres (server_version_num), the '
   'versions of the migrations recorded, private.describe_objects() and private.describe_auth_triggers().';
 
+comment on function private.find_app_by_origin(text) is
+  'Whose an origin is, exactly, and its scopes; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
+
+comment on function private.list_sign_in_methods(uuid) is
+  'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
+  'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
+  'sign nobody in with it. Identities of a link of ours that is under way are left out.';
+
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
   'device, details } → { id, createdAt, details, mails: [{ id, recipient }] }, or null without such an account. The '
@@ -1153,9 +2002,21 @@ comment on function private.record_unconfirmed_identity() is
   'Guards and records an identity that joined an account in use. One with the account''s own verified address was linked '
   'by the backend at a sign-in, and is confirmed.';
 
+comment on function private.revoke_user_app_credentials() is
+  'Revokes all app credentials of a user for good: lifting a ban brings none of them back.';
+
+comment on function private.account_access(uuid) is
+  'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
+  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
+  'session or app. isNew: added since the owner last confirmed the list, or since the account was created. Device and '
+  'address are null where no event says where it was added. Null where there is no such account.';
+
 comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
   'Adds an event to an account''s activity, queues the mail about it, and returns its id; null without such an account. '
   'For definers that change an account, in their transaction.';
+
+comment on function private.addition_event(uuid, uuid, text) is
+  'The event by which an identity, passkey or authenticator was added, or null. For definers; granted to nobody.';
 
 comment on function private.announce_addition(uuid, text) is
   'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
@@ -1168,6 +2029,17 @@ comment on function private.claim_due_mails(integer) is
 comment on function private.claim_event_mails(uuid) is
   'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
 
+comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
+  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '
+  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key] }, listedAt and listed as the owner saw '
+  'them. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
+  'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
+  'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
+
+comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
+  'How many usable ways to sign in an account has left without these identities and passkeys. Unconfirmed identities '
+  'count only if they are being confirmed. For definers; granted to nobody.';
+
 comment on function private.describe_auth_triggers() is
   'The tables of the schema auth, and every trigger on them with the function that it runs, ours and others''.';
 
@@ -1175,10 +2047,32 @@ comment on function private.discard_session(uuid, uuid) is
   'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '
   'of the activity. True if the session was there.';
 
+comment on function private.end_all_access(uuid) is
+  'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
+  'definers; granted to nobody.';
+
+comment on function private.end_app_of_account(uuid, uuid) is
+  'Revokes the sessions, tokens and pending handoffs that one app holds of a user; returns how many. For definers; '
+  'granted to nobody.';
+
+comment on function private.end_apps_of_account(uuid) is
+  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; granted to nobody.';
+
+comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
+  'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them: '
+  '[{ id, device, userAgent }]. For definers; granted to nobody.';
+
 comment on function private.guard_addition(uuid, uuid) is
   'Refuses an addition that our server did not announce, on an account with a verified factor.';
 
+comment on function private.guard_email() is
+  'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
+  'mails that reset the password would no longer reach the owner.';
+
 comment on function private.is_announced(uuid, text) is 'Takes an announcement: true once.';
+
+comment on function private.is_new_password(text, text) is
+  'Whether the statement that replaced a stored hash set another password. False where it encrypted the hash.';
 
 comment on function private.is_new_place(public.security_events) is
   'Whether no other sign-in of the account came from this network with this program. False for the first sign-in.';
@@ -1189,8 +2083,25 @@ comment on function private.is_told_by_mail(text) is
 comment on function private.is_unconfirmed_identity(uuid) is
   'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
 
+comment on function private.keep_email_identity(auth.users) is
+  'Gives an account an identity of its own email before another one goes: without it, Supabase Auth replaces the email '
+  'by another identity''s. For definers; granted to nobody.';
+
+comment on function private.may_change_access(uuid, uuid) is
+  'Whether a session has proved enough to remove ways into its account. For definers; granted to nobody.';
+
+comment on function private.may_review_authenticators(uuid, uuid) is
+  'Whether a session may decide about authenticators that it cannot prove: all of the account''s are unconfirmed '
+  'additions, none is required, and the session began with a password reset or recovery in the last ten minutes. Without '
+  'this, somebody who knew the password could lock the owner out by enrolling an authenticator of their own.';
+
 comment on function private.queue_event_mail(public.security_events, text) is
   'Queues the mail that tells an account''s owner about an event. Does nothing without an address.';
+
+comment on function private.read_qr_request(jsonb) is
+  'A QR challenge as a phone shows it before it answers: { id, secretHash, userId, sessionId } → { outcome: known, id, '
+  'status, createdAt, expiresAt, metadata }, or outcome not_found (id or secret wrong) or forbidden (not the account that '
+  'asked, or the very session that did).';
 
 comment on function private.record_account_change() is
   'Records a new password, a change of email, a ban and its end. A change of email is told to both addresses.';
@@ -1213,12 +2124,35 @@ comment on function private.record_sign_in() is
 comment on function private.record_sign_outs() is
   'Records sign-outs at the backend, one event for each account and statement.';
 
+comment on function private.remove_password(uuid) is
+  'Removes a user''s password. An empty hash is what Supabase Auth itself stores for a user without one.';
+
+comment on function private.session_used_method(uuid, text) is
+  'Whether a session signed in by a method of Supabase Auth. For definers; granted to nobody.';
+
+comment on function private.sign_in_event(uuid, uuid) is
+  'The event of the sign-in that began a session, or null. For definers; granted to nobody.';
+
+comment on function private.sign_out_everywhere(uuid, uuid) is
+  'Signs an account out of every device and app, records it, and tells the owner. Returns how many sessions it ended; '
+  'concurrent calls record one event.';
+
 comment on function private.sign_out_scope(text) is
   'The scope of a sign-out, by the statement that Supabase Auth ends sessions with; null for every other statement, such '
   'as those that clean up or end sessions below a level of assurance.';
+
+grant execute on function private.account_access(uuid) to service_role;
 
 grant execute on function private.announce_addition(uuid, text) to service_role;
 
 grant execute on function private.claim_due_mails(integer) to service_role;
 
+grant execute on function private.confirm_access(uuid, uuid, jsonb, text[]) to service_role;
+
 grant execute on function private.discard_session(uuid, uuid) to service_role;
+
+grant execute on function private.may_review_authenticators(uuid, uuid) to service_role;
+
+grant execute on function private.read_qr_request(jsonb) to service_role;
+
+grant execute on function private.sign_out_everywhere(uuid, uuid) to service_role;

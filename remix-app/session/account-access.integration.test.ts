@@ -131,7 +131,7 @@ describe("the list of what can open an account", () => {
       "select device, host(ip) as ip from public.security_events where user_id = $1 and kind = 'identity_unlinked'",
       [person.id],
     );
-    expect(event).toMatchObject({ device: "Test browser", ip: expect.any(String) });
+    expect(event).toMatchObject({ device: "Unknown browser", ip: expect.any(String) });
   });
 
   test("confirms everything where nothing is selected", async () => {

@@ -19,7 +19,7 @@ export type Recovery =
  * proves nothing else: the session stays at AAL1, and what the account demands is due as before.
  *
  * In this order, so that a failure at any point leaves the account closed: the code is claimed, which advances the
- * boundary and marks the recovery, other sessions end, the factors go, and with none left the claim is completed.
+ * boundary, marks the recovery and ends other sessions and apps; the factors go; with none left the claim is completed.
  * @param options.code normalised; null takes up what this session began
  */
 export async function recover(
@@ -40,7 +40,7 @@ export async function recover(
   if (begun === null) return { outcome: "refused", status: 400, message: noSuchCode };
   await recordEvent(context, { userId: user.id, kind: "recovery_code_used", method: "recovery_code" });
 
-  const completed = (await endOtherSessions(context)) && (await removeFactors(service, user.id));
+  const completed = await removeFactors(service, user.id);
   const { data: done, error: notEnded } = await database.rpc("end_mfa_recovery", { code_id: begun, completed });
   if (notEnded) console.error(`warning request=${context.requestId} a recovery stays open: ${notEnded.code}`);
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
@@ -49,11 +49,3 @@ export async function recover(
 const noSuchCode = "That code does not work. Each code works once: check it, or try another one.";
 const unavailable = "We cannot check recovery codes right now, so none was used. Try again in a moment.";
 const unfinished = "Your code was taken, but your authenticators are not all removed yet. Try again in a moment.";
-
-/** A session that was stuck at the challenge must not open by the challenge's going away. */
-async function endOtherSessions({ session, requestId }: AppLoadContext): Promise<boolean> {
-  if (session.auth.status !== "authenticated") return false;
-  const { error } = await session.authClient().auth.admin.signOut(session.auth.accessToken, "others");
-  if (error) console.error(`warning request=${requestId} other sessions were not ended: ${error.code}`);
-  return !error;
-}

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { createUser, currentSecond, type Database, one, test } from "./database.ts";
+import { createUser, currentSecond, type Database, one, signIn, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
 const callers = 60;
@@ -30,6 +30,11 @@ const stateOf = async (db: Database, { userId, session }: Use) =>
   ).state;
 const backdate = (db: Database, { column, seconds }: { column: "used_at" | "lease_expires_at"; seconds: number }) =>
   db.query(`update private.mfa_recovery_codes set ${column} = ${column} - make_interval(secs => $1)`, [seconds]);
+
+const sessionsOf = async (db: Database, userId: string) =>
+  (await db.query<{ id: string }>("select id from auth.sessions where user_id = $1 order by id", [userId])).map(
+    ({ id }) => id,
+  );
 
 async function withCodes(db: Database) {
   const { id: userId } = await createUser(db);
@@ -65,6 +70,17 @@ describe("recovery codes", () => {
       await db.query("delete from auth.users where id = $1", [userId]);
       await close();
     }
+  });
+
+  test("end every other session, and write no sign-out beside the recovery", async ({ db }) => {
+    const { userId, hash } = await withCodes(db);
+    const [kept, other] = [await signIn(db, { userId }), await signIn(db, { userId })];
+    await db.query("delete from public.security_events where user_id = $1", [userId]);
+    expect(await begin(db, { userId, session: kept.session_id, hash: newHash() })).toBeNull();
+    expect(await sessionsOf(db, userId)).toEqual([kept.session_id, other.session_id].sort());
+    expect(await begin(db, { userId, session: kept.session_id, hash })).not.toBeNull();
+    expect(await sessionsOf(db, userId)).toEqual([kept.session_id]);
+    expect(await db.query("select kind from public.security_events where user_id = $1", [userId])).toEqual([]);
   });
 
   test("go with their account", async ({ db }) => {

@@ -81,6 +81,11 @@ begin
     )
   returning c.id into begun;
   if begun is not null then
+    -- A session that was stuck at the challenge must not open when the challenge is gone.
+    perform private.end_account_session(subject_id, s.id)
+    from auth.sessions s
+    where s.user_id = subject_id and s.id <> current_session_id;
+    perform private.end_apps_of_account(subject_id);
     -- No signInAgain: this session signed in to use the code, and every other one is ended.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
@@ -92,7 +97,8 @@ $$;
 comment on function private.begin_mfa_recovery(uuid, uuid, text) is
   'Uses a code, or takes up again what failed half-way: by the same code, or without one by the session that used it. '
   'Answers its id to one caller at a time, who holds it for 30 s; null to all others. It advances the boundary and marks '
-  'the recovery in the account''s policy, which closes the account until end_mfa_recovery.';
+  'the recovery in the account''s policy, which closes the account until end_mfa_recovery. Ends every other session, and '
+  'all app sessions and app tokens.';
 
 -- Definer: the policy is in Supabase Auth's table, which the service role cannot write.
 create or replace function private.end_mfa_recovery(code_id uuid, completed boolean) returns boolean

@@ -1429,6 +1429,60 @@ begin
 end
 $$;
 
+-- Definer: the policy is in the identity backend's table, which the service role may not write.
+create or replace function private.begin_mfa_recovery(subject_id uuid, current_session_id uuid, code_hash text default null)
+  returns uuid
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  begun uuid;
+begin
+  -- First the account, as every change of a policy does, so that no two wait for each other.
+  select * into account from auth.users u where u.id = subject_id for update;
+  -- A policy that nobody can read is an admin's to mend.
+  if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
+    return null;
+  end if;
+  update private.mfa_recovery_codes c
+  set used_at = coalesce(c.used_at, now()),
+      session_id = current_session_id,
+      lease_expires_at = now() + interval '30 seconds'
+  where c.user_id = subject_id
+    and c.completed_at is null
+    and (c.used_at is null or c.used_at > now() - interval '24 hours')
+    and (c.lease_expires_at is null or c.lease_expires_at <= now())
+    and c.id = (
+      select d.id
+      from private.mfa_recovery_codes d
+      where d.user_id = subject_id
+        and d.completed_at is null
+        and case
+          when begin_mfa_recovery.code_hash is null then d.used_at is not null and d.session_id = current_session_id
+          else d.code_hash = decode(begin_mfa_recovery.code_hash, 'hex')
+        end
+      order by d.used_at desc nulls last
+      limit 1
+    )
+  returning c.id into begun;
+  if begun is not null then
+    -- A session that was stuck at the challenge must not open when the challenge is gone.
+    perform private.end_account_session(subject_id, s.id)
+    from auth.sessions s
+    where s.user_id = subject_id and s.id <> current_session_id;
+    perform private.end_apps_of_account(subject_id);
+    -- No signInAgain: this session signed in to use the code, and every other one is ended.
+    update private.mfa_recovery_codes c
+    set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
+    where c.id = begun;
+  end if;
+  return begun;
+end
+$$;
+
 create or replace function private.describe_auth_triggers() returns jsonb
   language sql
   stable
@@ -1961,6 +2015,12 @@ as $$
     )
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
+
+comment on function private.begin_mfa_recovery(uuid, uuid, text) is
+  'Uses a code, or takes up again what failed half-way: by the same code, or without one by the session that used it. '
+  'Answers its id to one caller at a time, who holds it for 30 s; null to all others. It advances the boundary and marks '
+  'the recovery in the account''s policy, which closes the account until end_mfa_recovery. Ends every other session, and '
+  'all app sessions and app tokens.';
 
 comment on function private.change_required_mfa(jsonb) is
   'The one function by which an admin changes an account''s policy: { actor, subject, step, generation, reason, '

@@ -1,11 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { sendKeptMail } from "../mail/send-mail.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { deviceName } from "./device-name.ts";
 import type { EventName } from "./event-kinds.ts";
-import { eventMail } from "./notice-mail.ts";
 
 export interface SecurityEvent {
   /** Whose account; from a verified session, never from what a visitor sent. */
@@ -19,50 +16,17 @@ export interface SecurityEvent {
   details?: Record<string, string>;
 }
 
-/** What `private.record_security_event` returns; null without such an account. */
-export const recordedEvent = z
-  .object({
-    createdAt: z.coerce.date(),
-    details: z.record(z.string(), z.string()),
-    mails: z.array(z.object({ id: z.uuid(), recipient: z.string() })),
-  })
-  .nullable();
-
 /**
  * Adds an event to an account's activity with the request's address and device, or describes the event that the
- * database recorded with the change itself, and sends its mails. The change has happened, so this never fails: what
- * could not be recorded is logged, and the mails that are queued go out without our description.
+ * database recorded with the change itself. The database queues the mails about it. The change has happened, so this
+ * never fails: what could not be recorded is logged, and queued mails go out without our description.
  */
 export async function recordEvent(context: AppLoadContext, event: SecurityEvent): Promise<void> {
   const { env, requestId } = context;
-  const { data, error } = await createServiceClient(env)
+  const { error } = await createServiceClient(env)
     .schema("private")
     .rpc("record_security_event", { event: describedEvent(context, event) });
-  const recorded = recordedEvent.safeParse(data);
-  if (error || !recorded.success) {
-    console.error(`error request=${requestId} the event ${event.kind} was not recorded: ${error?.code ?? "answer"}`);
-    return;
-  }
-  sendEventMails(context, { event, recorded: recorded.data });
-}
-
-/** Sends the mails of a recorded event without making anybody wait. Those that fail are tried again from the queue. */
-export function sendEventMails(
-  { env, userAgent, clientAddress }: AppLoadContext,
-  { event, recorded }: { event: SecurityEvent; recorded: z.infer<typeof recordedEvent> },
-): void {
-  for (const { id, recipient } of recorded?.mails ?? []) {
-    const told = {
-      kind: event.kind,
-      method: event.method ?? null,
-      device: deviceName(userAgent),
-      address: clientAddress,
-      details: recorded?.details ?? {},
-      when: recorded?.createdAt ?? new Date(),
-      unconfirmed: false,
-    };
-    sendKeptMail(env, { id, mail: eventMail(told, { to: recipient, origin: env.BASE_URL }) });
-  }
+  if (error) console.error(`error request=${requestId} the event ${event.kind} was not recorded: ${error.code}`);
 }
 
 /** An event as the database takes it (`private.record_security_event`). */

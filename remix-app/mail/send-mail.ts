@@ -22,15 +22,6 @@ export async function sendMail(env: Env, mail: Mail): Promise<void> {
   void attempt(env, { mail, id: data?.id });
 }
 
-/** Tries a mail that the database has kept already, without making anybody wait for it. It never fails either. */
-export function sendKeptMail(env: Env, { mail, id }: { mail: Mail; id: string }): void {
-  if (!env.SMTP_URL) {
-    console.error(`warning mail "${mail.subject}" was not sent: SMTP_URL is not set`);
-    return;
-  }
-  void attempt(env, { mail, id });
-}
-
 async function attempt(env: Env, { mail, id }: { mail: Mail; id: string | undefined }): Promise<void> {
   const failure = await deliverMail(env, { mail, ...(id ? { id } : {}) });
   if (failure !== null) {

@@ -1,7 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
-import { discardSession } from "../session/discard-session.ts";
-import { requireKeptSession } from "../session/request-session.ts";
+import { discardSession, requireKeptSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 
 /**

@@ -1,15 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { describedEvent, recordedEvent, type SecurityEvent, sendEventMails } from "../activity/record-event.ts";
+import { describedEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { listAuthenticators } from "./authenticators.ts";
 
-const answered = z.union([
-  z.intersection(z.object({ outcome: z.literal("deleted") }), recordedEvent.unwrap()),
-  z.object({ outcome: z.enum(["last_of_required", "insufficient_aal", "not_found"]) }),
-]);
+const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
 
 /**
  * Removes an authenticator of the signed-in user, and with the last one the recovery codes, which have nothing left to
@@ -25,19 +22,17 @@ export async function removeAuthenticator(
   const { env, requestId, session } = context;
   const removed = (await listAuthenticators(context, user.id)).find(({ id, verified }) => id === factorId && verified);
   if (!removed) return true;
-  const event: SecurityEvent = {
+  const event = describedEvent(context, {
     userId: user.id,
     kind: "authenticator_removed",
     details: { name: removed.name },
-  };
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("delete_authenticator", {
-      subject_id: user.id,
-      actor_session_id: user.sessionId,
-      target_id: factorId,
-      event: describedEvent(context, event),
-    });
+  });
+  const { data, error } = await createServiceClient(env).schema("private").rpc("delete_authenticator", {
+    subject_id: user.id,
+    actor_session_id: user.sessionId,
+    target_id: factorId,
+    event,
+  });
   const answer = answered.safeParse(data);
   if (error || !answer.success) {
     const why = error?.code || "no answer";
@@ -46,7 +41,6 @@ export async function removeAuthenticator(
   }
   switch (answer.data.outcome) {
     case "deleted":
-      sendEventMails(context, { event, recorded: answer.data });
       await renewToken(session);
       return true;
     case "not_found":

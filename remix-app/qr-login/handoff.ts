@@ -14,8 +14,8 @@ import {
   unanswered,
 } from "../session/challenge.ts";
 import type { StoredSession } from "../session/cookies.ts";
-import { discardSession } from "../session/discard-session.ts";
 import { mintSession } from "../session/mint-session.ts";
+import { discardSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 

@@ -7,7 +7,7 @@ import { mintSession } from "../session/mint-session.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { codeHash, tokenHash } from "./credential.ts";
 import { deadLink } from "./dead-link.ts";
-import { createRecoveredAccount, liftBlocks } from "./lift-blocks.ts";
+import { createRecoveredAccount, liftBlocks } from "./login-override.ts";
 
 /** What a recovery is proven with. */
 export type Proof = { token: string } | { email: string; code: string };

@@ -8,7 +8,7 @@ import { deliverMail } from "../mail/transport.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
-const resendIntervalMs = 15_000;
+const intervalMs = 5_000;
 const maxMails = 20;
 
 const claimedMails = z.array(
@@ -25,7 +25,7 @@ const claimedMails = z.array(
         ip: z.string().nullable(),
         userAgent: z.string().nullable(),
         device: z.string().nullable(),
-        details: z.record(z.string(), z.string()),
+        details: z.record(z.string(), z.coerce.string()),
         createdAt: z.coerce.date(),
         unconfirmed: z.boolean(),
       })
@@ -41,7 +41,7 @@ const claimedMails = z.array(
 export function sendDueMails(env: Env): ScheduledTask {
   return {
     name: "send-due-mails",
-    intervalMs: resendIntervalMs,
+    intervalMs,
     async run(signal) {
       const { data, error } = await createServiceClient(env)
         .schema("private")

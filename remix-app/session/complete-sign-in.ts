@@ -6,8 +6,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { type Device, newDevice, type StoredSession, secretHash, successorOf } from "./cookies.ts";
-import { discardSession } from "./discard-session.ts";
-import { requireKeptSession } from "./request-session.ts";
+import { discardSession, requireKeptSession } from "./request-session.ts";
 import { mfaFactsOf, secondStepPath } from "./user.ts";
 import { VaultUnavailable } from "./vault.ts";
 

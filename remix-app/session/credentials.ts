@@ -6,7 +6,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { hmac, isSignature } from "../keys/derived-key.ts";
-import { discardSession } from "./discard-session.ts";
+import { discardSession } from "./request-session.ts";
 
 /** bcrypt reads no further, so the identity backend takes no longer one. */
 const maxPasswordBytes = 72;

@@ -6,8 +6,8 @@ import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { emailSchema } from "./credentials.ts";
-import { discardSession } from "./discard-session.ts";
 import { takeMintLease } from "./mint-session.ts";
+import { discardSession } from "./request-session.ts";
 import type { User } from "./user.ts";
 
 /** How long a link waits for others of its account, in milliseconds, and between two tries. */

@@ -4,7 +4,7 @@ import { type Claims, claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
-import { fetchWithin } from "../supabase/data-api.ts";
+import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 import {
   clearApprovalCookie,
   clearSessionCookie,
@@ -248,4 +248,22 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
     },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });
+}
+
+/**
+ * Ends a session that this server made and gave to nobody, such as one that checks a password. It is not a sign-in of
+ * the account's activity. It never fails: a session that may live on is logged.
+ */
+export async function discardSession(
+  { env, requestId, session }: AppLoadContext,
+  { access_token }: { access_token: string },
+): Promise<void> {
+  const { sub, session_id } = claimsOfIssued(access_token);
+  const { error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("discard_session", { subject_id: sub, target_id: session_id });
+  if (!error) return;
+  // The identity backend can still end it while the Data API is down.
+  const { error: notEnded } = await session.mailClient().auth.admin.signOut(access_token, "local");
+  if (notEnded) console.error(`warning request=${requestId} a session was not ended: ${notEnded.code ?? "no answer"}`);
 }

@@ -1,6 +1,6 @@
 import { Form, type FormProps } from "@remix-run/react";
 import { forwardRef } from "react";
-import { pageAccountField } from "../http/page-account.ts";
+import { pageAccountField } from "../http/form.ts";
 import { useSite } from "./site.ts";
 
 /**

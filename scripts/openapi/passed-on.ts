@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { pageAccountHeader } from "../../remix-app/http/page-account.ts";
+import { pageAccountHeader } from "../../remix-app/http/form.ts";
 import { chatAnswer, embeddingsAnswer } from "../../supabase/functions/_gateway/answer-schemas.ts";
 import { chatSchema } from "../../supabase/functions/_gateway/chat/schema.ts";
 import { embeddingsSchema } from "../../supabase/functions/_gateway/embeddings/surface.ts";

@@ -13,7 +13,7 @@ interface Deletion {
 
 async function deleteAuthenticator(db: Database, { userId, sessionId, factorId }: Deletion) {
   const event = { userId, kind: "authenticator_removed", ip: "192.0.2.1", details: { name: "Phone" } };
-  const { answer } = await one<{ answer: { outcome: string; mails?: { id: string; recipient: string }[] } }>(db, {
+  const { answer } = await one<{ answer: { outcome: string } }>(db, {
     sql: "select private.delete_authenticator($1, $2, $3, $4) as answer",
     values: [userId, sessionId, factorId, JSON.stringify(event)],
   });
@@ -74,13 +74,12 @@ describe("delete_authenticator", () => {
       sql: "select email from auth.users where id = $1",
       values: [owner.userId],
     });
-    const { mails } = await deleteAuthenticator(db, { ...owner, factorId: otherId });
+    await deleteAuthenticator(db, { ...owner, factorId: otherId });
     const told = {
       log: [{ kind: "authenticator_removed", details: { name: "Phone" } }],
       mails: [{ id: expect.any(String), recipient: email }],
     };
     expect(await toldTo(db, owner)).toEqual(told);
-    expect(mails).toEqual(told.mails);
     for (const factorId of [otherId, owner.factorId]) {
       expect(["not_found", "last_of_required"]).toContain(
         (await deleteAuthenticator(db, { ...owner, factorId })).outcome,

@@ -13,14 +13,12 @@ async function keep(db: Database, { due = "1 second", age = "1 hour", attempts =
 
 const claim = (db: Database, most = 1_000) =>
   db.asRole("service_role", async () => {
-    const rows = await db.query<{ id: string; attempts: number }>("select * from private.claim_outgoing_mails($1)", [
-      most,
-    ]);
+    const rows = await db.query<{ id: string; attempts: number }>("select * from private.claim_due_mails($1)", [most]);
     return rows;
   });
 const claimedIds = async (db: Database, most?: number) => (await claim(db, most)).map(({ id }) => id);
 
-describe("claim_outgoing_mails", () => {
+describe("claim_due_mails", () => {
   test("takes what is due, once, and puts the next attempt off further each time", async ({ db }) => {
     const id = await keep(db);
     expect(await claim(db)).toContainEqual(expect.objectContaining({ id, attempts: 2, recipient: "a@example.test" }));
@@ -83,13 +81,13 @@ describe("claim_outgoing_mails", () => {
   });
 
   test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {
-    const call = () => db.asRole(role, () => db.query("select private.claim_outgoing_mails(1)"));
+    const call = () => db.asRole(role, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 
   test("is closed to users", async ({ db }) => {
     const claims = await createActor(db, {});
-    const call = () => db.asUser(claims, () => db.query("select private.claim_outgoing_mails(1)"));
+    const call = () => db.asUser(claims, () => db.query("select private.claim_due_mails(1)"));
     expect((await failureOf(call)).code).toBe("42501");
   });
 });

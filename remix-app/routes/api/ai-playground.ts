@@ -1,5 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import { pageAccountHeader, requirePageAccount } from "../../http/page-account.ts";
+import { pageAccountHeader, requirePageAccount } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { askAsMember, endpoints, type PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";

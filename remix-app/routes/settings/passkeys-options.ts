@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { requirePageAccount } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
-import { requirePageAccount } from "../../http/page-account.ts";
 import { startRegistration } from "../../passkeys/manage.ts";
 import { startRegistrationSchema } from "../../passkeys/payloads.ts";
 import { requireFreshUser } from "../../session/user.ts";

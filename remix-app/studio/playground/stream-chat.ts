@@ -1,4 +1,4 @@
-import { pageAccountHeader } from "../../http/page-account.ts";
+import { pageAccountHeader } from "../../http/form.ts";
 import { type ChatAnswer, type ChatBody, createChatAnswer } from "./chat-message.ts";
 import { type Failure, failureInStream, readFailure, unreached } from "./failure.ts";
 import { factsOfRun, parseAnswer, type RunFacts } from "./run-facts.ts";

@@ -28,7 +28,7 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Our server describes the changes that it makes within this time, and sends the mail itself.
+  -- Our server describes the changes that it makes within this time.
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;

@@ -1,23 +1,5 @@
 -- Mails that wait to be sent. Each attempt belongs to one caller.
 
-create or replace function private.claim_event_mails(of_event uuid) returns jsonb
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-  with claimed as (
-    update private.outgoing_mails m
-    set next_attempt_at = now() + interval '1 minute'
-    -- As private.queue_event_mail left it: nobody has taken it.
-    where m.event_id = of_event and m.attempts = 1 and m.next_attempt_at <= m.created_at + interval '15 seconds'
-    returning m.id, m.recipient
-  )
-  select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c
-$$;
-comment on function private.claim_event_mails(uuid) is
-  'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
-
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
   language sql

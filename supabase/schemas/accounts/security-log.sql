@@ -67,11 +67,12 @@ begin
     perform private.queue_event_mail(recorded, owner_email);
   end if;
 
+  -- Nothing more is to be added: the mails may go.
+  update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
+
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    'details', recorded.details,
-    'mails', private.claim_event_mails(recorded.id),
     -- Servers of release 0.1.0 send a mail of their own to this address.
     'email', null,
     'newPlace', false
@@ -80,8 +81,7 @@ end
 $$;
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
-  'device, details } → { id, createdAt, details, mails: [{ id, recipient }] }, or null without such an account. The '
-  'caller sends the mails; those that fail are tried again from the queue.';
+  'device, details } → { id, createdAt }, or null without such an account. The mails about it become due.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql

@@ -66,12 +66,13 @@ begin
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
   -- Servers of release 0.1.0 give the mail's text, and read its id.
-  return '{"outcome": "deleted", "mailId": null, "recipient": null}' || private.record_security_event(event);
+  perform private.record_security_event(event);
+  return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
 $$;
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
   'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
-  'recover, and tells the owner (private.record_security_event): { outcome: deleted, mails }, or outcome '
+  'recover, and tells the owner (private.record_security_event): { outcome: deleted }, or outcome '
   'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
 
 create or replace function private.claim_mfa_code(code_hash text, session_id uuid) returns boolean

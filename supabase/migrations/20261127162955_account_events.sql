@@ -237,7 +237,7 @@ create or replace function private.queue_event_mail(event public.security_events
   set search_path = ''
 as $$
   insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-  -- Our server describes the changes that it makes within this time, and sends the mail itself.
+  -- Our server describes the changes that it makes within this time.
   select queue_event_mail.recipient, (event).id, now() + interval '15 seconds'
   where char_length(queue_event_mail.recipient) between 3 and 320
 $$;
@@ -836,22 +836,6 @@ as $$
   where u.id = subject_id
 $$;
 
-create or replace function private.claim_event_mails(of_event uuid) returns jsonb
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-  with claimed as (
-    update private.outgoing_mails m
-    set next_attempt_at = now() + interval '1 minute'
-    -- As private.queue_event_mail left it: nobody has taken it.
-    where m.event_id = of_event and m.attempts = 1 and m.next_attempt_at <= m.created_at + interval '15 seconds'
-    returning m.id, m.recipient
-  )
-  select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'recipient', c.recipient)), '[]') from claimed c
-$$;
-
 create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
   language sql
@@ -984,11 +968,12 @@ begin
     perform private.queue_event_mail(recorded, owner_email);
   end if;
 
+  -- Nothing more is to be added: the mails may go.
+  update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
+
   return jsonb_build_object(
     'id', recorded.id,
     'createdAt', recorded.created_at,
-    'details', recorded.details,
-    'mails', private.claim_event_mails(recorded.id),
     -- Servers of release 0.1.0 send a mail of their own to this address.
     'email', null,
     'newPlace', false
@@ -1345,7 +1330,8 @@ begin
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
   -- Servers of release 0.1.0 give the mail's text, and read its id.
-  return '{"outcome": "deleted", "mailId": null, "recipient": null}' || private.record_security_event(event);
+  perform private.record_security_event(event);
+  return '{"outcome": "deleted", "mailId": null, "recipient": null}';
 end
 $$;
 
@@ -2038,7 +2024,7 @@ comment on function private.consume_recovery_credential(jsonb) is
 
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
   'Takes an authenticator app from its account, and with the last one the recovery codes, which have nothing left to '
-  'recover, and tells the owner (private.record_security_event): { outcome: deleted, mails }, or outcome '
+  'recover, and tells the owner (private.record_security_event): { outcome: deleted }, or outcome '
   'last_of_required where the account must have one, insufficient_aal where the session has yet to prove one, not_found.';
 
 comment on function private.describe_database() is
@@ -2055,8 +2041,7 @@ comment on function private.list_sign_in_methods(uuid) is
 
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
-  'device, details } → { id, createdAt, details, mails: [{ id, recipient }] }, or null without such an account. The '
-  'caller sends the mails; those that fail are tried again from the queue.';
+  'device, details } → { id, createdAt }, or null without such an account. The mails about it become due.';
 
 comment on function private.record_unconfirmed_identity() is
   'Guards and records an identity that joined an account in use. One with the account''s own verified address was linked '
@@ -2085,9 +2070,6 @@ comment on function private.announce_addition(uuid, text) is
 comment on function private.claim_due_mails(integer) is
   'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
   'twelve attempts a mail is left as a record, for a week.';
-
-comment on function private.claim_event_mails(uuid) is
-  'Takes an event''s mails that nobody has tried to send, for the caller to send now.';
 
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
   'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '

@@ -131,7 +131,7 @@ export async function createRecoveredAccount(
 }
 
 /** Adds to the log of recoveries. */
-export async function recordRecovery(
+async function recordRecovery(
   { env, requestId, clientAddress, userAgent }: AppLoadContext,
   event: { kind: string; outcome: string; email: string; overrideId?: string; userId?: string },
 ): Promise<void> {

@@ -36,9 +36,12 @@ export async function checkOutPrevious({
   if (id === null) return { unavailable: `the manifest records no commit for ${release.version}` };
   const found = await git(["rev-parse", "--verify", "--quiet", `${id}^{commit}`]);
   if (found === null) return { unavailable: `commit ${id} of ${release.version} is not in this clone` };
-  const lock = await git(["show", `${id}:package-lock.json`]);
-  if (lock !== (await readFile("package-lock.json", "utf8"))) {
-    return { unavailable: `${release.version} has another package-lock.json` };
+  const missing = findMissingPackages(
+    (await git(["show", `${id}:package-lock.json`])) ?? "{}",
+    await readFile("package-lock.json", "utf8"),
+  );
+  if (missing.length > 0) {
+    return { unavailable: `${release.version} needs other packages than are installed: ${missing.join(", ")}` };
   }
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
@@ -51,6 +54,21 @@ export async function checkOutPrevious({
   // It is built again where its sources are others.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
   return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
+}
+
+/**
+ * Lists the packages of one lock file that the other lacks or has in another version. The other may have more.
+ * @returns `name@version`, as the first one has it
+ */
+export function findMissingPackages(needed: string, installed: string): string[] {
+  const [wanted, present] = [packagesOf(needed), packagesOf(installed)];
+  return Object.entries(wanted)
+    .filter(([place, { version }]) => place !== "" && present[place]?.version !== version)
+    .map(([place, { version }]) => `${place.replace(/^.*node_modules\//, "")}@${version}`);
+}
+
+function packagesOf(lock: string): Record<string, { version?: string }> {
+  return (JSON.parse(lock) as { packages?: Record<string, { version?: string }> }).packages ?? {};
 }
 
 /** The same for this checkout's own code, which is that of the release as long as it adds no migration. */

@@ -46,7 +46,7 @@ export function createVisitor(
           const text = await response.text();
           return { status: response.status, body: text === "" ? null : (JSON.parse(text) as unknown) };
         },
-        seen: ({ status }) => ({ status }),
+        seen: ({ status, body: told }) => ({ status, code: (told as { code?: string } | null)?.code ?? null }),
       },
     );
   }

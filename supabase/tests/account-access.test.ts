@@ -83,6 +83,22 @@ describe("account_access", () => {
     expect(await isNew()).toMatchObject({ password: false, [first]: false, [later]: false, [newest]: true });
   });
 
+  test("dates an authenticator by when it was verified, and a copied session by when it was made", async ({ db }) => {
+    const { userId, claims } = await createOwner(db);
+    const factor = await enrollFactor(db, { userId, status: "unverified" });
+    await db.query("update auth.mfa_factors set created_at = now() - interval '1 hour' where id = $1", [factor]);
+    const confirmedAt = new Date(Date.now() - 120_000);
+    await confirm(db, { userId, sessionId: claims.session_id, listedAt: confirmedAt.toISOString() });
+    await db.query("select private.announce_addition($1, $2)", [userId, factor]);
+    await db.query("update auth.mfa_factors set status = 'verified' where id = $1", [factor]);
+    const copy = await signInBy(db, { userId, method: "otp", logged: "qr" });
+    await db.query("select private.set_session_sign_in_time($1, now() - interval '1 hour')", [copy]);
+    const { ways } = await accessOf(db, userId);
+    expect(ways.filter(({ isNew }) => isNew).map(({ key }) => key)).toEqual(
+      expect.arrayContaining([`authenticator:${factor}`, `session:${copy}`]),
+    );
+  });
+
   test("calls an app new again after it was connected again", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     const app = await registerApp(db);

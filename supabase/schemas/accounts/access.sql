@@ -115,16 +115,19 @@ as $$
         'name', w.name,
         'userAgent', w.user_agent,
         'provider', w.provider,
-        'addedAt', w.added_at,
+        'addedAt', d.added_at,
         'lastUsedAt', w.last_used_at,
         'device', e.device,
         'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
         'bySession', e.session_id,
-        'isNew', w.added_at > a.since,
+        'isNew', d.added_at > a.since,
         'unconfirmed', n.target_id is not null
-      ) order by w.position, w.added_at, w.id), '[]')
+      ) order by w.position, d.added_at, w.id), '[]')
       from ways w
       left join public.security_events e on e.id = w.event_id
+      -- Its row may be older: of an authenticator since its enrolment began, of a link since the visit to the provider, of a
+      -- copied session since the sign-in it was copied from.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
       left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
         on true

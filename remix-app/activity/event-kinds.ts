@@ -134,6 +134,13 @@ export const eventKinds = {
       what: "A workspace that you owned has another owner now, at your word.",
     },
   },
+  access_confirmed: {
+    label: "Confirmed what can open the account",
+    notice: {
+      subject: "What can open your account was confirmed",
+      what: "Somebody went through the list of what can open your account and confirmed it.",
+    },
+  },
   app_disconnected: { label: "Disconnected an app" },
   account_recovered: {
     label: "Recovered the account by mail",

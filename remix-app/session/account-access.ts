@@ -49,10 +49,13 @@ export type AccountAccess = z.output<typeof accountAccess>;
  * Lists everything that can open a user's account.
  * @throws Response 503 UNAVAILABLE where the database did not answer
  */
-export async function listAccess(context: AppLoadContext, user: Pick<User, "id">): Promise<AccountAccess> {
+export async function listAccess(
+  context: AppLoadContext,
+  user: Pick<User, "id" | "sessionId">,
+): Promise<AccountAccess> {
   return callFunction(context, {
     name: "private.account_access",
-    args: { subject_id: user.id },
+    args: { subject_id: user.id, actor_session_id: user.sessionId },
     schema: accountAccess,
   });
 }
@@ -177,6 +180,7 @@ async function describeEvents(
   for (const { kind } of removed) {
     if (kind !== "session") await recordEvent(context, { userId, kind: removalEvents[kind] });
   }
+  await recordEvent(context, { userId, kind: "access_confirmed" });
   if (endedSessions.length === 0) return;
   const devices = new Set(endedSessions.map(({ device, userAgent }) => device ?? deviceName(userAgent ?? "")));
   await recordEvent(context, { userId, kind: "session_revoked", details: { device: [...devices].join(", ") } });

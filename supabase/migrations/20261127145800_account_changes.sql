@@ -37,8 +37,11 @@ select private.protect_table('private.announced_additions');
 
 create table private.access_confirmations (
   user_id uuid primary key references auth.users (id) on delete cascade,
-  confirmed_at timestamptz not null
+  confirmed_at timestamptz not null,
+  confirmed_by_mail_at timestamptz
 );
 comment on table private.access_confirmations is
   'When an owner last confirmed the list of what can open the account.';
+comment on column private.access_confirmations.confirmed_by_mail_at is
+  'When a session that began with a password reset or recovery last did so. Others may have known the password alone.';
 select private.protect_table('private.access_confirmations');

@@ -20,10 +20,10 @@ export interface Way {
 }
 
 /** The list, as the service role reads it. */
-export async function accessOf(db: Database, userId: string) {
+export async function accessOf(db: Database, userId: string, sessionId: string | null = null) {
   const { answer } = await one<{
     answer: { listedAt: string; confirmedAt: string | null; email: string; ways: Way[] } | null;
-  }>(db, { sql: "select private.account_access($1) as answer", values: [userId] });
+  }>(db, { sql: "select private.account_access($1, $2) as answer", values: [userId, sessionId] });
   if (!answer) throw new Error("there is no such account");
   return answer;
 }

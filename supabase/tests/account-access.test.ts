@@ -116,7 +116,7 @@ describe("account_access", () => {
   test("is for our server alone", async ({ db }) => {
     const { userId, claims } = await createOwner(db);
     for (const call of [
-      `account_access('${userId}')`,
+      `account_access('${userId}', null)`,
       `confirm_access('${userId}', '${claims.session_id}', '{}', '{}')`,
       `sign_out_everywhere('${userId}', '${claims.session_id}')`,
       `may_review_authenticators('${userId}', '${claims.session_id}')`,
@@ -315,9 +315,10 @@ describe("confirm_access", () => {
       "password_removed",
       "session_revoked",
     ];
-    expect(await eventsOf(db, userId)).toEqual(["app_disconnected", ...kinds]);
+    expect(await eventsOf(db, userId)).toEqual(["access_confirmed", "app_disconnected", ...kinds]);
     const mails = await db.query("select from private.outgoing_mails where recipient = $1", [email]);
-    expect(mails).toHaveLength(kinds.length);
+    // All but the app, and with the confirmation.
+    expect(mails).toHaveLength(kinds.length + 1);
   });
 
   test("removes the recovery codes with the last authenticator", async ({ db }) => {

@@ -106,6 +106,28 @@ test("an owner who resets the password and confirms the list locks out whoever l
   }
 });
 
+test("a confirmation by whoever knew the password does not count for an owner who resets it", async () => {
+  await linkDirectly();
+  const theirs = await signInOnPage(owner);
+  const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);
+  const selected = new Set(Object.values(boxes).map(({ name }) => name));
+  const kept = Object.fromEntries(Object.entries(fields).filter(([name]) => !selected.has(name)));
+  expect((await theirs.post(accessPath, kept)).status).toBe(303);
+  expect(await query("select from private.unconfirmed_additions where user_id = $1", [owner.id])).toEqual([]);
+  await expect.poll(subjects).toContain(subjectOf("access_confirmed"));
+
+  const { browser } = await openResetMail();
+  const changed = await browser.post("/reset-password", { password: newPassword });
+  const form = formOf(changed.text, accessPath);
+  expect(
+    Object.entries(form.boxes)
+      .filter(([, { checked }]) => checked)
+      .map(([key]) => key.split(":")[0]),
+  ).toEqual(["identity"]);
+  expect((await browser.post(accessPath, form.fields)).status).toBe(303);
+  expect(await opensAccount()).not.toBe(owner.id);
+});
+
 test("an owner gets in and locks out whoever enrolled a passkey and an authenticator, too", async () => {
   const { accessToken: bearer } = await linkDirectly();
   const passkey = new Authenticator();

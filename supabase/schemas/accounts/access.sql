@@ -1,7 +1,7 @@
 -- What can open an account, and the owner's confirmation of that list.
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_access(subject_id uuid) returns jsonb
+create or replace function private.account_access(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable
   security definer
@@ -12,11 +12,16 @@ as $$
       u.id,
       u.email,
       u.created_at,
-      c.confirmed_at,
-      coalesce(c.confirmed_at, u.created_at) as since,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since,
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
+    -- Whoever knew the password could have confirmed what they added themselves.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
     where u.id = subject_id and u.deleted_at is null
   ),
   ways as (
@@ -135,10 +140,11 @@ as $$
   )
   from account a
 $$;
-comment on function private.account_access(uuid) is
+comment on function private.account_access(uuid, uuid) is
   'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
   'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
-  'session or app. isNew: added since the owner last confirmed the list, or since the account was created. Device and '
+  'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
+  'a password reset or recovery, since such a session last did. Device and '
   'address are null where no event says where it was added. Null where there is no such account.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
@@ -204,7 +210,7 @@ begin
     return jsonb_build_object('outcome', 'insufficient_aal');
   end if;
 
-  access := private.account_access(subject_id);
+  access := private.account_access(subject_id, actor_session_id);
   -- Keys of other accounts, and of what is gone, match nothing.
   select
     coalesce(jsonb_agg(w), '[]'),
@@ -271,9 +277,13 @@ begin
   end if;
 
   -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
-  insert into private.access_confirmations as c (user_id, confirmed_at)
-  values (subject_id, least((removals ->> 'listedAt')::timestamptz, now()))
-  on conflict (user_id) do update set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at);
+  insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
+  select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
+  from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
+  on conflict (user_id) do update
+  set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at),
+      confirmed_by_mail_at = greatest(c.confirmed_by_mail_at, excluded.confirmed_by_mail_at);
+  perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
   delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
   return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
 end
@@ -318,17 +328,32 @@ as $$
   ) and exists (
     select
     from auth.sessions s
-    join public.security_events v on v.user_id = s.user_id and v.session_id = s.id and v.kind = 'sign_in'
-    where s.id = actor_session_id
-      and s.user_id = subject_id
-      and s.created_at > now() - interval '10 minutes'
-      and v.method in ('password_reset', 'recovery')
-  )
+    where s.id = actor_session_id and s.user_id = subject_id and s.created_at > now() - interval '10 minutes'
+  ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
 comment on function private.may_review_authenticators(uuid, uuid) is
   'Whether a session may decide about authenticators that it cannot prove: all of the account''s are unconfirmed '
   'additions, none is required, and the session began with a password reset or recovery in the last ten minutes. Without '
   'this, somebody who knew the password could lock the owner out by enrolling an authenticator of their own.';
+
+create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from public.security_events v
+    where v.user_id = subject_id
+      and v.session_id = actor_session_id
+      and v.kind = 'sign_in'
+      and v.method in ('password_reset', 'recovery')
+  )
+$$;
+comment on function private.began_by_mail(uuid, uuid) is
+  'Whether a session began with a password reset or recovery, so that it is of somebody who reads the account''s mail. '
+  'For definers; granted to nobody.';
 
 create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
   returns jsonb

@@ -2,11 +2,14 @@ import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
 import { createUser, type Database, one, test } from "./database.ts";
 
-async function keep(db: Database, { due = "1 second", age = "1 hour", attempts = 1 } = {}): Promise<string> {
+async function keep(
+  db: Database,
+  { due = "1 second", age = "1 hour", attempts = 1, recipient = "a@example.test" } = {},
+): Promise<string> {
   const row = await one<{ id: string }>(db, {
     sql: `insert into private.outgoing_mails (recipient, subject, body, attempts, next_attempt_at, created_at)
-          values ('a@example.test', 'Subject', 'Body', $1, now() - $2::interval, now() - $3::interval) returning id`,
-    values: [attempts, due, age],
+          values ($4, 'Subject', 'Body', $1, now() - $2::interval, now() - $3::interval) returning id`,
+    values: [attempts, due, age, recipient],
   });
   return row.id;
 }
@@ -78,6 +81,15 @@ describe("claim_due_mails", () => {
     await keep(db);
     await keep(db);
     expect(await claimedIds(db, 1)).toHaveLength(1);
+  });
+
+  test("lets one recipient's many mails keep nobody else waiting", async ({ db }) => {
+    await db.query("delete from private.outgoing_mails");
+    const many: string[] = [];
+    for (let index = 0; index < 5; index += 1) many.push(await keep(db, { due: `${60 - index} seconds` }));
+    const other = await keep(db, { due: "1 second", recipient: "b@example.test" });
+    expect((await claimedIds(db, 2)).sort()).toEqual([many[0], other].sort());
+    expect((await claimedIds(db, 2)).sort()).toEqual([many[1], many[2]].sort());
   });
 
   test.for(["anon", "gateway"] as const)("is closed to %s", async (role, { db }) => {

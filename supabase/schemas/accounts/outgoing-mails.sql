@@ -17,10 +17,17 @@ as $$
     where m.id = any (array(
       select due.id
       from private.outgoing_mails due
-      where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
-      order by due.next_attempt_at
+      join (
+        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as turn
+        from private.outgoing_mails w
+        where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
+      ) waiting on waiting.id = due.id
+      -- Again, since another caller may have taken it in between.
+      where due.next_attempt_at <= now()
+      -- In turns, so that nobody who changes their own account all the time delays the mails of others.
+      order by waiting.turn, due.next_attempt_at
       limit max_mails
-      for update skip locked
+      for update of due skip locked
     ))
     returning m.*
   )

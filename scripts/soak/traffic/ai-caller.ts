@@ -179,7 +179,7 @@ function statusOf(status: number, text: string): number {
   return status === 200 && /^data: \{"error":/m.test(text) ? 502 : status;
 }
 
-function errorCodeOf(text: string): string | null {
+export function errorCodeOf(text: string): string | null {
   return /"error":\s*\{.*?"code":\s*"(\w+)"/s.exec(text)?.[1] ?? null;
 }
 

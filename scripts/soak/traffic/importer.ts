@@ -1,6 +1,7 @@
 import { NoAnswer, watch } from "../journal.ts";
 import type { Random } from "../random.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
+import { errorCodeOf } from "./ai-caller.ts";
 
 /** A reported cost, each observation of it, and whether that was answered. */
 export type ReportedCost = {
@@ -49,7 +50,7 @@ export function createImporter(stage: Stage, { name, random }: { name: string; r
               });
               return { status: response.status, text: await response.text() };
             },
-            seen: ({ status }) => ({ status }),
+            seen: ({ status, text }) => ({ status, code: errorCodeOf(text) }),
           },
         );
         if (answer.status < 500) return answer;

@@ -2,6 +2,7 @@ import { watch } from "../journal.ts";
 import type { Random } from "../random.ts";
 import type { Tenant } from "../world.ts";
 import type { Actor, Stage } from "./actor.ts";
+import { errorCodeOf } from "./ai-caller.ts";
 import { addressFrom, openWatchedBrowser } from "./watched-browser.ts";
 
 /** An owner who looks at what the workspace used: pages, the reports of the API, and what a key is told of itself. */
@@ -27,7 +28,7 @@ export function createReader(
           });
           return { status: response.status, text: await response.text() };
         },
-        seen: ({ status }) => ({ status }),
+        seen: ({ status, text }) => ({ status, code: errorCodeOf(text) }),
       },
     );
 

@@ -1,12 +1,10 @@
 import { readFile } from "node:fs/promises";
 import type { BrowserContext, Page } from "playwright/test";
-import { type AuthenticatorApp, codeOf, enrollApps, wrongCodesOf } from "../remix-app/testing/authenticator-app.ts";
-import { query, requireMfa, signedInLongAgo } from "../scripts/test/people.ts";
-import { readStack } from "../scripts/test/stack.ts";
+import { type AuthenticatorApp, codeOf, wrongCodesOf } from "../remix-app/testing/authenticator-app.ts";
+import { insertAuthenticators, query, requireMfa, signedInLongAgo } from "../scripts/test/people.ts";
 import { confirmationLink } from "./mailbox.ts";
 import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
-const { supabase } = readStack();
 const staleSeconds = 610;
 
 const heading = (page: Page, name: string) => page.getByRole("heading", { name, level: 1 });
@@ -31,7 +29,7 @@ async function enrollOnPage(page: Page, { name = "" } = {}) {
 }
 
 async function enroll(person: Person, ...names: [string, ...string[]]) {
-  const [first, ...others] = await enrollApps(supabase, { ...person, names });
+  const [first, ...others] = await insertAuthenticators({ id: await idOf(person) }, names);
   if (!first) throw new Error("no app");
   return [first, ...others] as const;
 }

@@ -5,7 +5,14 @@ import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { beginAttempt } from "./attempts.ts";
 import { askForProvider } from "./backend.ts";
-import { createState, type OAuthState, oauthCallbackPath, type StateValues, writeStateCookie } from "./state.ts";
+import {
+  createState,
+  type OAuthState,
+  oauthCallbackPath,
+  type StateValues,
+  signState,
+  writeStateCookie,
+} from "./state.ts";
 
 export interface OAuthStart {
   provider: OAuthProvider;
@@ -59,9 +66,9 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
 
 /**
  * Begins to link a provider's account to the user's, from a phone. Its browser has no cookie of ours, so the state goes to
- * the app alone: whoever is lured to the provider's address cannot finish the link.
- * @param options.returnTo the app's own address for the code, which the identity backend's list must allow; a path or
- * nothing stands for our callback
+ * the app alone: a person who is lured to the provider's address cannot finish the link.
+ * @param options.returnTo the app's own address for the code, which the identity backend's list must allow; our callback
+ * in place of an address of ours
  * @returns the provider's address, and the state
  * @throws Response 429 or 503, as a problem
  */
@@ -69,10 +76,12 @@ export async function beginLinkOfPhone(
   context: AppLoadContext,
   { provider, returnTo, user }: { provider: OAuthProvider; returnTo: string | undefined; user: User },
 ): Promise<{ url: string; state: string }> {
-  const redirectTo = returnTo && URL.canParse(returnTo) ? returnTo : `${context.origin}${oauthCallbackPath}`;
-  const beginning = linkOf(context, { provider, returnTo: redirectTo, user });
+  const target = URL.parse(returnTo ?? "");
+  const isOwn = target === null || target.origin === context.origin;
+  const redirectTo = isOwn ? `${context.origin}${oauthCallbackPath}` : target.href;
+  const beginning = linkOf(context, { provider, returnTo: "/", user });
   const { url, values } = await openVisit(context, beginning, () => redirectTo);
-  return { url, state: values.state };
+  return { url, state: await signState(context.env, { state: values.state, payload: beginning.payload }) };
 }
 
 function linkOf(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }): Beginning {

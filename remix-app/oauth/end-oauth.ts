@@ -7,7 +7,7 @@ import { inspectAttempt, settleAttempt } from "./attempts.ts";
 import { exchangeCode } from "./backend.ts";
 import { failureOf, type OAuthFailure } from "./failures.ts";
 import { judgeVisit } from "./judge-oauth.ts";
-import { clearStateCookie, type OAuthState, readState, type StateValues, stateValues } from "./state.ts";
+import { clearStateCookie, type OAuthState, openState, readState, type StateValues } from "./state.ts";
 
 /** How a visit to a provider ended. */
 export type OAuthOutcome =
@@ -45,11 +45,10 @@ export async function endLinkOfPhone(
   context: AppLoadContext,
   { user, provider, state, code }: { user: User; provider: OAuthProviderName; state: string; code: string },
 ): Promise<OAuthFailure | null> {
-  const values = stateValues(context.env, state);
-  if (!values) return "expired";
-  const payload = { purpose: "link", provider, returnTo: "/", userId: user.id, sessionId: user.sessionId } as const;
+  const began = await openState(context.env, state);
+  if (began?.payload.purpose !== "link" || began.payload.provider !== provider) return "expired";
   const query = new URLSearchParams({ code });
-  const outcome = await endVisit(context, { values, payload, query, agreed: false, visitor: user });
+  const outcome = await endVisit(context, { ...began, query, agreed: false, visitor: user });
   if (outcome.status === "linked") return null;
   return outcome.status === "failed" ? outcome.failure : "failed";
 }

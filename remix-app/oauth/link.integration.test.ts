@@ -231,15 +231,31 @@ describe("a link that a phone begins", () => {
   test("comes back to our callback without an address of its own, where no browser finishes it", async () => {
     const member = await journey.member();
     const headers = await phoneOf(member);
-    for (const json of [undefined, {}, { returnTo: "/settings/security" }]) {
+    for (const json of [undefined, {}, { returnTo: "/settings/security" }, { returnTo: `${base}/settings/security` }]) {
       const { url, state } = await begin(headers, json);
-      expect(state).toMatch(/^[\w-]{43}$/);
+      expect(url).not.toContain(state.split(".")[0]);
       const back = await journey.comeBack(url, { email: journey.newEmail() });
       expect(back).toMatch(new RegExp(`^${base}/auth/callback\\?code=`));
       expect((await member.browser.get(back)).status).toBe(403);
       const code = new URL(back).searchParams.get("code") ?? "";
       expect(await complete(headers, { state, code })).toMatchObject({ status: 204 });
     }
+  });
+
+  test("counts only at the provider and in the session that it began with", async () => {
+    const member = await journey.member();
+    const headers = await phoneOf(member);
+    const otherProvider = journey.provider === "github" ? "azure" : "github";
+    const elsewhere = { path: `${api}/link/${otherProvider}/complete`, headers };
+    const laterSignIn = { path: `${path()}/complete`, headers: await phoneOf(member) };
+    for (const given of [elsewhere, laterSignIn]) {
+      const { url, state } = await begin(headers, { returnTo: `${appOrigin}/linked` });
+      const code = await codeFor(url, journey.newEmail());
+      const json = { state, code };
+      const ended = await call(given.path, { method: "POST", headers: given.headers, json });
+      expect(ended).toMatchObject({ status: 410, code: "GONE" });
+    }
+    expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
   test("is finished by nobody else: not by another account, another state, a cookie or a lured browser", async () => {

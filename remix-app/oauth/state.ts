@@ -48,11 +48,6 @@ export function createState(env: StateContext["env"]): StateValues {
   return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
 }
 
-/** Returns what hangs on a state that a phone sends back; null if it cannot be one of ours. */
-export function stateValues(env: StateContext["env"], state: string): StateValues | null {
-  return stateForm.test(state) ? valuesOf(env, state) : null;
-}
-
 function valuesOf(env: StateContext["env"], state: string): StateValues {
   const verifier = createHmac("sha256", derivedKey(env, "oauth code verifier")).update(state).digest("base64url");
   return {
@@ -63,18 +58,51 @@ function valuesOf(env: StateContext["env"], state: string): StateValues {
   };
 }
 
-/** Leaves the state with the browser: for ten minutes, for the callback alone, signed. */
-export async function writeStateCookie(
-  context: StateContext,
+/** A visit to a provider, as whoever began it keeps it. */
+interface KeptState {
+  values: StateValues;
+  payload: OAuthState;
+}
+
+/** Signs a state and its payload for ten minutes. */
+export async function signState(
+  env: StateContext["env"],
   { state, payload }: { state: string; payload: OAuthState },
-): Promise<void> {
+): Promise<string> {
   const token = await new SignJWT({ ...payload, state })
     .setProtectedHeader({ alg: algorithm })
     .setAudience(oauthCallbackPath)
     .setIssuedAt()
     .setExpirationTime(`${cookies.oauthState.maxAgeSeconds}s`)
-    .sign(derivedKey(context.env, "oauth state"));
-  writeCookie(context, cookies.oauthState, { value: `${state}.${token}` });
+    .sign(derivedKey(env, "oauth state"));
+  return `${state}.${token}`;
+}
+
+/** Returns what {@link signState} signed; null if it is not ours or has expired. */
+export async function openState(env: StateContext["env"], signed: string): Promise<KeptState | null> {
+  const [state = "", ...token] = signed.split(".");
+  if (!stateForm.test(state)) return null;
+  try {
+    const verified = await jwtVerify(token.join("."), derivedKey(env, "oauth state"), {
+      algorithms: [algorithm],
+      audience: oauthCallbackPath,
+      requiredClaims: ["exp", "iat"],
+    });
+    const { state: named, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
+    const parsed = oauthState.safeParse(payload);
+    return named === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return null;
+    throw error;
+  }
+}
+
+/** Leaves the state with the browser, for the callback alone. */
+export async function writeStateCookie(
+  context: StateContext,
+  beginning: { state: string; payload: OAuthState },
+): Promise<void> {
+  writeCookie(context, cookies.oauthState, { value: await signState(context.env, beginning) });
 }
 
 /** Takes the state from the browser. */
@@ -87,26 +115,10 @@ export function clearStateCookie(context: StateContext): void {
  * @param given the query's `state`
  * @returns null where the visit did not begin in this browser, or too long ago
  */
-export async function readState(
-  context: StateContext,
-  given: string | null,
-): Promise<{ values: StateValues; payload: OAuthState } | null> {
-  const { env } = context;
-  const [state = "", ...token] = readCookie(context, cookies.oauthState).split(".");
-  if (!stateForm.test(state) || !sameText(state, given ?? "")) return null;
-  try {
-    const verified = await jwtVerify(token.join("."), derivedKey(env, "oauth state"), {
-      algorithms: [algorithm],
-      audience: oauthCallbackPath,
-      requiredClaims: ["exp", "iat"],
-    });
-    const { state: signed, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
-    const parsed = oauthState.safeParse(payload);
-    return signed === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
-  } catch (error) {
-    if (error instanceof errors.JOSEError) return null;
-    throw error;
-  }
+export async function readState(context: StateContext, given: string | null): Promise<KeptState | null> {
+  const signed = readCookie(context, cookies.oauthState);
+  const [state = ""] = signed.split(".");
+  return sameText(state, given ?? "") ? openState(context.env, signed) : null;
 }
 
 function sameText(one: string, other: string): boolean {

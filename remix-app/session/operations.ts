@@ -13,7 +13,7 @@ const linkBegun = z.object({ url: z.url(), state: z.string().optional() });
 export type LinkBegun = z.output<typeof linkBegun>;
 
 /** How a phone finishes a link: with its state, and the code that the identity backend sent it. */
-export const linkCompletion = z.strictObject({ state: z.string().max(64), code: z.string().min(1).max(512) });
+export const linkCompletion = z.strictObject({ state: z.string().max(2_048), code: z.string().min(1).max(512) });
 
 const tag = "Account security";
 
@@ -60,7 +60,10 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     pathExamples: { provider: "github" },
     body: {
       schema: linkCompletion,
-      example: { state: "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE", code: "3f2504e0-4f89-41d3-9a0c-0305e82c3301" },
+      example: {
+        state: "q4mvXr0y7GZ0m3Z1l0o9Wb8Qv2m7Yd4JkX9tF5sN1cE.eyJhbGciOi…",
+        code: "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+      },
     },
     answers: [{ status: 204, description: "Linked." }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],

@@ -6,6 +6,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { type Device, newDevice, type StoredSession, secretHash, successorOf } from "./cookies.ts";
+import { isEasyToGuess } from "./password-fault.ts";
 import { discardSession, requireKeptSession } from "./request-session.ts";
 import { mfaFactsOf, secondStepPath } from "./user.ts";
 import { VaultUnavailable } from "./vault.ts";
@@ -15,6 +16,8 @@ export interface CompletedSignIn {
   method: "password" | "email_link" | "password_reset" | "recovery" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
   /** Where they were going: a path of ours, sanitised by the caller. */
   destination: string;
+  /** The password that they typed. One that is easy to guess leads to the page that replaces it first. */
+  password?: string;
   /** The session of this browser that the new one continues, where nobody has signed in anew ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
@@ -28,19 +31,25 @@ export interface CompletedSignIn {
  */
 export async function completeSignIn(
   context: AppLoadContext,
-  { method, destination, inPlaceOf }: CompletedSignIn,
+  { method, destination, password, inPlaceOf }: CompletedSignIn,
 ): Promise<Response> {
   const { session, claims } = requireKeptSession(context);
   await keepSignIn(context, { session, claims, inPlaceOf });
   rememberMethod(context, method);
-  const { sub, session_id } = claims;
+  const { sub, email, session_id } = claims;
   const [state] = await Promise.all([
     context.session.issuedState(),
     recordEvent(context, { userId: sub, kind: "sign_in", method, sessionId: session_id }),
   ]);
   // Where nothing is known of it, the page that they go to finds out.
-  const mfa = state.status === "alive" ? mfaFactsOf(state.facts) : null;
-  return redirect(mfa && !mfa.satisfied ? secondStepPath(mfa, destination) : destination);
+  const facts = state.status === "alive" ? state.facts : null;
+  const isListed =
+    password !== undefined && isEasyToGuess({ password, email: email ?? null, name: facts?.user.displayName ?? null });
+  const next = isListed
+    ? `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`
+    : destination;
+  const mfa = facts && mfaFactsOf(facts);
+  return redirect(mfa && !mfa.satisfied ? secondStepPath(mfa, next) : next);
 }
 
 const signInAnswer = z.discriminatedUnion("status", [

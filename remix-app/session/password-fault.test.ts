@@ -22,6 +22,12 @@ describe("a password that is easy to guess", () => {
     "Ada.Lovelace",
     "adalovelace99",
     "lovelace1815",
+    "LovelaceAda",
+    "gatehouse-lovelace1",
+    "example2026",
+    "Password123!",
+    "12345678!",
+    "1-2-3-4-5-6-7-8",
     "ｐａｓｓｗｏｒｄ",
   ])("is %j", (password) => {
     expect(isEasyToGuess({ ...person, password })).toBe(true);
@@ -33,8 +39,18 @@ describe("a password that is easy to guess", () => {
     "7391-8264-0157",
     "gatekeeper of the north",
     "adamantium-otter",
+    "lovelace-otter-88",
   ])("is not %j", (password) => {
     expect(isEasyToGuess({ ...person, password })).toBe(false);
+  });
+
+  test.each([
+    ["90210777@ex.com", "90210777"],
+    ["0176-5551234@ex.com", "01765551234"],
+    ["12345@q.io", "12345@q.io"],
+    ["j.smith@ex.com", "smith.j88"],
+  ])("is the email %s as %j", (email, password) => {
+    expect(isEasyToGuess({ email, password })).toBe(true);
   });
 
   test("is no short name inside a longer password", () => {

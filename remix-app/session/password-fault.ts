@@ -28,25 +28,32 @@ export async function findPasswordFault(context: AppLoadContext, given: NewPassw
   return (await isBreached(context, given.password)) ? breached : null;
 }
 
-/** Whether a password is on the list of common ones, or hardly more than a word that everyone knows of this person. */
+/** Returns whether a password is a common one, or little more than words that everyone knows about this person. */
 export function isEasyToGuess({ password, email, name }: NewPassword): boolean {
-  const typed = password.normalize("NFKC").toLowerCase();
-  const compact = typed.replaceAll(/\s/g, "");
-  if (new Set(compact).size <= 1 || commonPasswords.has(typed) || commonPasswords.has(compact)) return true;
-  const letters = lettersOf(typed);
-  const known = [productName, email, email?.split("@")[0], name, ...(name?.split(/\s+/) ?? [])];
-  return known.some((word) => {
-    const base = lettersOf(word ?? "");
-    // With digits and signs around it, or twice, it is still that word.
-    return base.length >= minWordLength && letters.length > 0 && letters.replaceAll(base, "") === "";
-  });
+  const compact = normalize(password).replaceAll(/\s/g, "");
+  const bare = compact.replaceAll(/[^\p{L}\p{N}]/gu, "");
+  if (new Set(compact).size <= 1 || commonPasswords.has(compact) || commonPasswords.has(bare)) return true;
+  const known = [productName, email ?? "", email?.split("@")[0] ?? "", name ?? ""].map(normalize);
+  if (known.some((text) => bare !== "" && text.replaceAll(/[^\p{L}\p{N}]/gu, "") === bare)) return true;
+  const letters = lettersOf(compact);
+  const words = known
+    .flatMap((text) => [text, ...text.split(/[^\p{L}]+/u)])
+    .map(lettersOf)
+    .filter((word) => word !== "")
+    .sort((one, other) => other.length - one.length);
+  // Digits, signs, another order and repetition do not make it another word.
+  return (
+    words.some((word) => word.length >= minWordLength && letters.includes(word)) &&
+    words.reduce((rest, word) => rest.replaceAll(word, ""), letters) === ""
+  );
+}
+
+function normalize(text: string): string {
+  return text.normalize("NFKC").toLowerCase();
 }
 
 function lettersOf(text: string): string {
-  return text
-    .normalize("NFKC")
-    .toLowerCase()
-    .replaceAll(/[^\p{L}]/gu, "");
+  return text.replaceAll(/[^\p{L}]/gu, "");
 }
 
 /**

@@ -18,7 +18,6 @@ import { readSignInTarget } from "../../satellites/app-destination.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
-import { isEasyToGuess } from "../../session/password-fault.ts";
 import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -86,12 +85,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
-  // A password that the backend took directly, or long ago: the person chooses another one first.
-  const isListed = isEasyToGuess({ password, email });
-  const first = isListed
-    ? `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`
-    : destination;
-  throw await completeSignIn(context, { method: "password", destination: first });
+  throw await completeSignIn(context, { method: "password", destination, password });
 }
 
 export default function SignInPage() {

@@ -78,7 +78,7 @@ export default function ResetPasswordPage() {
         first
           ? "Your email is confirmed. We could not tell that the account's password came from you, so it no longer works."
           : listed
-            ? "Your password is on a list of common ones, or close to your name. Choose another one before you go on."
+            ? "Your password is on a list of common ones, or close to your name or email. Choose another one to continue."
             : undefined
       }
     >

@@ -23,15 +23,10 @@ test.each([
   "/login?returnUrl=/",
   "/add-account",
   "/add-account#x",
-  "/logout",
   "/auth/callback?code=1",
-  "/api/v1/auth/session",
   "/%6cogin",
   "/%6Cogin?returnUrl=/",
   "/%61dd-account",
-  "/login.data",
-  "/logout.data?x#y",
-  "/%6cogin%2Edata",
   "/auth%2Fcallback",
   "/x/../login",
   "//evil.example",
@@ -43,4 +38,8 @@ test.each([
   7,
 ])("%j is none", (input) => {
   expect(lastRoute(input, context)).toBeNull();
+});
+
+test("an address that is not a page is none", () => {
+  expect(lastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
 });

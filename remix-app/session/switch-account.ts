@@ -251,25 +251,17 @@ export function accountProblem(
   }
 }
 
-const maxLength = 2_048;
-const nowhere = /^\/+(login|add-account|logout|auth|api)(\/|$)/i;
+/** Pages on the way into an account, as the router matches them. */
+const entryPages = /^\/(login|add-account|auth)(\/|$)/i;
 
-/**
- * A page to come back to with an account.
- * @returns null for what is no path of ours, and for those that an account never rests on
- */
+/** Returns a page to come back to with an account; null for what is not a page, and for pages on the way into one. */
 export function lastRoute(input: unknown, context: TargetContext): string | null {
   const path = redirectTarget(input, { context, fallback: "" });
-  return path === "" || path.length > maxLength || nowhere.test(pageOf(path)) ? null : path;
+  return path === "" || entryPages.test(pathnameOf(path)) ? null : path;
 }
 
-/** The page that a path leads to, as the router reads it: decoded, and without what asks for its data alone. */
-function pageOf(path: string): string {
+function pathnameOf(path: string): string {
   const [pathname = ""] = path.split(/[?#]/, 1);
-  return decoded(pathname).replace(/\.data$/i, "");
-}
-
-function decoded(pathname: string): string {
   try {
     return decodeURIComponent(pathname);
   } catch {

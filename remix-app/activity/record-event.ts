@@ -48,7 +48,7 @@ export function describedEvent({ clientAddress, userAgent, session }: AppLoadCon
 
 /**
  * Announces an addition that this request is about to make at the identity backend, after step-up. The database refuses
- * an addition that nobody announced where the account has a second factor, and marks it unconfirmed elsewhere.
+ * an unannounced addition if the account has a second factor, and marks it unconfirmed otherwise.
  * @param options.target an authenticator's id, or a passkey's credential id in hexadecimal
  * @throws Response 503 UNAVAILABLE where the database did not answer; nothing was added
  */

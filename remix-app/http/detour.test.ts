@@ -32,7 +32,7 @@ describe("the destination", () => {
   test.each([
     ["GET", "/a/usage.csv?from=1"],
     ["POST", "/post"],
-  ])("of %s %s, which is no page, is the page that leads there, else the start page", (method, path) => {
+  ])("of %s %s, which is not a page, is the page that leads there, else the start page", (method, path) => {
     expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
     expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
     expect(destinationOf(requestOf(method, { path }), context)).toBe("/");

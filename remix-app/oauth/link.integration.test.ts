@@ -258,7 +258,7 @@ describe("a link that a phone begins", () => {
     expect((await identitiesOf(member.browser)).identities.map(({ provider }) => provider)).toEqual(["email"]);
   });
 
-  test("is finished by nobody else: not by another account, another state, a cookie or a lured browser", async () => {
+  test("cannot be finished by another account, another state, a cookie or a lured browser", async () => {
     const [mine, theirs] = [await journey.member(), await journey.member()];
     const [headers, others] = [await phoneOf(mine), await phoneOf(theirs)];
     const lured = await begin(headers, { returnTo: `${appOrigin}/linked` });

@@ -40,7 +40,7 @@ describe("a sign-in by a provider", () => {
     ]);
   });
 
-  test("joins the account of its verified address, which its owner is told", async () => {
+  test("joins the account of its verified address, and the owner gets a mail", async () => {
     const { email, id } = await journey.member();
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await journey.providersOf(email)).toEqual(["email", journey.provider].sort());

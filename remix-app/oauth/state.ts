@@ -58,7 +58,7 @@ function valuesOf(env: StateContext["env"], state: string): StateValues {
   };
 }
 
-/** A visit to a provider, as whoever began it keeps it. */
+/** A visit to a provider, as the browser or phone that began it keeps it. */
 interface KeptState {
   values: StateValues;
   payload: OAuthState;

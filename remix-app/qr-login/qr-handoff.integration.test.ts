@@ -173,7 +173,7 @@ describe("a QR handoff", () => {
     expect([same.status, await same.json()]).toMatchObject([403, { code: "FORBIDDEN" }]);
   });
 
-  test("names the device neutrally, whatever its user agent says", async () => {
+  test("names the device neutrally for any user agent", async () => {
     const headers = { "user-agent": "Gatehouse security check - press approve", "sec-fetch-site": "same-origin" };
     const asked = await fetch(new URL(challenges, base), {
       method: "POST",

@@ -146,7 +146,7 @@ describe("the list of what can open an account", () => {
     expect(words).not.toContain("Unconfirmed");
   });
 
-  test("goes on to where the owner was going, and never to another site", async () => {
+  test("leads to where the owner was going, and never to another site", async () => {
     const browser = await enter(person);
     const { fields } = await list(browser, `${path}?returnUrl=%2Fworkspaces`);
     expect((await browser.post(path, fields)).location).toBe("/workspaces");
@@ -236,7 +236,7 @@ describe("after a password reset", () => {
     expect(location).toBe("/reset-password");
     const page = await browser.post("/reset-password", { password });
     expect([page.status, page.words]).toEqual([200, expect.stringContaining("Your password is changed")]);
-    // The reset has ended every other session, and whatever apps held.
+    // The reset has ended every other session and every app session.
     const form = formOf(page.text, path);
     expect(Object.keys(form.boxes).sort()).toEqual([`identity:${identity}`, "password"]);
     expect(checkedIn(form)).toEqual([`identity:${identity}`]);
@@ -254,7 +254,7 @@ describe("after a password reset", () => {
     await expect.poll(subjects).toContain("A sign-in was unlinked");
   });
 
-  test("an authenticator that somebody else enrolled keeps nobody out", async () => {
+  test("an authenticator that somebody else enrolled does not lock the owner out", async () => {
     const { email, password: known } = person;
     const [app] = await enrollApps(supabase, { email, password: known, names: ["Theirs"] });
     const { browser, location } = await openResetMail();

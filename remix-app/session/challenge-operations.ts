@@ -86,16 +86,16 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: "/api/v1/auth/qr-login/challenges/{id}",
     tag: qr,
-    summary: "See how a challenge stands, and consume it; see who asks, from a phone",
+    summary: "Read a challenge: its status in the browser, the asking device on a phone",
     description:
-      "For the session that began it: the first poll that finds it approved consumes it and signs the browser in anew; HEAD only looks. For a phone of the same account: who asks, to show before it approves; that changes nothing.",
+      "For the session that began it: the first poll that finds it approved consumes it and gives the browser a new session; HEAD only reads. For a phone of the same account: who asks, to show before it approves; that changes nothing.",
     credentials: ["session", "bearer"],
     query: challengeQuery.partial(),
     answers: [
       {
         status: 200,
         description:
-          "How it stands. For the browser: with the new session if this poll consumed it. For a phone: with who asks, from where and since when.",
+          "The status. For the browser: with the new session if this poll consumed it. For a phone: with the asking device, its address and the time.",
         schema: z.union([handoffProgress, handoffRequest]),
       },
     ],

@@ -53,7 +53,7 @@ describe("a password that is easy to guess", () => {
     expect(isEasyToGuess({ email, password })).toBe(true);
   });
 
-  test("is no short name inside a longer password", () => {
+  test("is not a short name inside a longer password", () => {
     expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" })).toBe(false);
   });
 

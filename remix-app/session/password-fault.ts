@@ -57,8 +57,8 @@ function lettersOf(text: string): string {
 }
 
 /**
- * Asks for the hashes that begin as this one's does, so that nobody learns the password or its hash (k-anonymity):
- * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ * Asks for the hashes that begin as this one's does, so that the list learns neither the password nor its hash
+ * (k-anonymity): https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
  */
 async function isBreached({ env, requestId }: AppLoadContext, password: string): Promise<boolean> {
   const { BREACHED_PASSWORDS_URL: url } = env;

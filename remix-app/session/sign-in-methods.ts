@@ -15,7 +15,7 @@ const identity = z.object({
   lastSignInAt: utcText.nullable(),
 });
 const foundIdentity = identity.extend({
-  /** Added by a direct call of the identity backend: our pages sign nobody in with it until the owner keeps it. */
+  /** Added by a direct call of the identity backend: our pages do not accept it until the owner keeps it. */
   unconfirmed: z.boolean(),
 });
 

@@ -7,9 +7,9 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser, requirePhone, requireUser } from "../../session/user.ts";
 
 /**
- * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The one that finds it approved and is
- * first consumes it, and its answer signs the browser in anew. HEAD only looks. A phone gets who asks, to show it before
- * it answers.
+ * `GET /api/v1/auth/qr-login/challenges/{id}?secret=`: the asking session's poll. The first one that finds it approved
+ * consumes it, and its answer gives the browser a new session. HEAD only reads. A phone gets the asking device, to show
+ * it before it answers.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const key = { id: params.id ?? "", secret: new URL(request.url).searchParams.get("secret") ?? "" };
@@ -20,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   }
   const claims = requireBrowser(context);
   const { status } = await requireChallenge(context, { kind: "qr", key, sessionId: claims.session_id });
-  // Its session has ended, so there is nobody left to ask for a second step.
+  // The session that asked has ended, so no second step can be required of it.
   if (status === "consumed") return Response.json({ status });
   const user = await requireUser(context, request);
   if (status !== "approved" || request.method === "HEAD") return Response.json({ status });

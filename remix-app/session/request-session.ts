@@ -251,7 +251,7 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
 }
 
 /**
- * Ends a session that this server made and gave to nobody, such as one that checks a password. It is not a sign-in of
+ * Ends a session that this server made and never handed out, such as one that checks a password. It is not a sign-in of
  * the account's activity. It never fails: a session that may live on is logged.
  */
 export async function discardSession(

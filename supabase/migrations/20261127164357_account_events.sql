@@ -62,7 +62,7 @@ begin
     return jsonb_build_object('outcome', 'insufficient_aal');
   end if;
 
-  access := private.account_access(subject_id);
+  access := private.account_access(subject_id, actor_session_id);
   -- Keys of other accounts, and of what is gone, match nothing.
   select
     coalesce(jsonb_agg(w), '[]'),
@@ -129,35 +129,30 @@ begin
   end if;
 
   -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
-  insert into private.access_confirmations as c (user_id, confirmed_at)
-  values (subject_id, least((removals ->> 'listedAt')::timestamptz, now()))
-  on conflict (user_id) do update set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at);
+  insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
+  select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
+  from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
+  on conflict (user_id) do update
+  set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at),
+      confirmed_by_mail_at = greatest(c.confirmed_by_mail_at, excluded.confirmed_by_mail_at);
+  perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
   delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
   return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
 end
 $$;
 
--- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
+create or replace function private.began_by_mail(subject_id uuid, actor_session_id uuid) returns boolean
   language sql
   stable
-  security definer
+  security invoker
   set search_path = ''
 as $$
   select exists (
     select
-    from auth.users u
-    join auth.mfa_factors f on f.user_id = u.id and f.status = 'verified'
-    left join private.unconfirmed_additions n on n.target_id = f.id
-    where u.id = subject_id and private.required_mfa_state(u.raw_app_meta_data) = 'optional'
-    having count(*) > 0 and count(*) = count(n.target_id)
-  ) and exists (
-    select
-    from auth.sessions s
-    join public.security_events v on v.user_id = s.user_id and v.session_id = s.id and v.kind = 'sign_in'
-    where s.id = actor_session_id
-      and s.user_id = subject_id
-      and s.created_at > now() - interval '10 minutes'
+    from public.security_events v
+    where v.user_id = subject_id
+      and v.session_id = actor_session_id
+      and v.kind = 'sign_in'
       and v.method in ('password_reset', 'recovery')
   )
 $$;
@@ -222,7 +217,7 @@ create or replace function private.is_told_by_mail(kind text) returns boolean
   set search_path = ''
 as $$
   select kind in (
-    'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
+    'access_confirmed', 'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
     'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'email_changed', 'identity_linked',
     'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
     'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_used',
@@ -853,10 +848,17 @@ as $$
     where m.id = any (array(
       select due.id
       from private.outgoing_mails due
-      where due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
-      order by due.next_attempt_at
+      join (
+        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as turn
+        from private.outgoing_mails w
+        where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
+      ) waiting on waiting.id = due.id
+      -- Again, since another caller may have taken it in between.
+      where due.next_attempt_at <= now()
+      -- In turns, so that nobody who changes their own account all the time delays the mails of others.
+      order by waiting.turn, due.next_attempt_at
       limit max_mails
-      for update skip locked
+      for update of due skip locked
     ))
     returning m.*
   )
@@ -1856,7 +1858,7 @@ as $$
 $$;
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_access(subject_id uuid) returns jsonb
+create or replace function private.account_access(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable
   security definer
@@ -1867,11 +1869,16 @@ as $$
       u.id,
       u.email,
       u.created_at,
-      c.confirmed_at,
-      coalesce(c.confirmed_at, u.created_at) as since,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since,
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
+    -- Whoever knew the password could have confirmed what they added themselves.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
     where u.id = subject_id and u.deleted_at is null
   ),
   ways as (
@@ -1970,22 +1977,46 @@ as $$
         'name', w.name,
         'userAgent', w.user_agent,
         'provider', w.provider,
-        'addedAt', w.added_at,
+        'addedAt', d.added_at,
         'lastUsedAt', w.last_used_at,
         'device', e.device,
         'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
         'bySession', e.session_id,
-        'isNew', w.added_at > a.since,
+        'isNew', d.added_at > a.since,
         'unconfirmed', n.target_id is not null
-      ) order by w.position, w.added_at, w.id), '[]')
+      ) order by w.position, d.added_at, w.id), '[]')
       from ways w
       left join public.security_events e on e.id = w.event_id
+      -- Its row may be older: of an authenticator since its enrolment began, of a link since the visit to the provider, of a
+      -- copied session since the sign-in it was copied from.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
       left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
         on true
     )
   )
   from account a
+$$;
+
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.users u
+    join auth.mfa_factors f on f.user_id = u.id and f.status = 'verified'
+    left join private.unconfirmed_additions n on n.target_id = f.id
+    where u.id = subject_id and private.required_mfa_state(u.raw_app_meta_data) = 'optional'
+    having count(*) > 0 and count(*) = count(n.target_id)
+  ) and exists (
+    select
+    from auth.sessions s
+    where s.id = actor_session_id and s.user_id = subject_id and s.created_at > now() - interval '10 minutes'
+  ) and private.began_by_mail(subject_id, actor_session_id)
 $$;
 
 create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
@@ -2050,10 +2081,11 @@ comment on function private.record_unconfirmed_identity() is
 comment on function private.revoke_user_app_credentials() is
   'Revokes all app credentials of a user for good: lifting a ban brings none of them back.';
 
-comment on function private.account_access(uuid) is
+comment on function private.account_access(uuid, uuid) is
   'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
   'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
-  'session or app. isNew: added since the owner last confirmed the list, or since the account was created. Device and '
+  'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
+  'a password reset or recovery, since such a session last did. Device and '
   'address are null where no event says where it was added. Null where there is no such account.';
 
 comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
@@ -2066,6 +2098,10 @@ comment on function private.addition_event(uuid, uuid, text) is
 comment on function private.announce_addition(uuid, text) is
   'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
   'hexadecimal. Call it after step-up, before the backend adds it.';
+
+comment on function private.began_by_mail(uuid, uuid) is
+  'Whether a session began with a password reset or recovery, so that it is of somebody who reads the account''s mail. '
+  'For definers; granted to nobody.';
 
 comment on function private.claim_due_mails(integer) is
   'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
@@ -2183,7 +2219,7 @@ comment on function private.sign_out_scope(text) is
   'The scope of a sign-out, by the statement that Supabase Auth ends sessions with; null for every other statement, such '
   'as those that clean up or end sessions below a level of assurance.';
 
-grant execute on function private.account_access(uuid) to service_role;
+grant execute on function private.account_access(uuid, uuid) to service_role;
 
 grant execute on function private.announce_addition(uuid, text) to service_role;
 

@@ -22,7 +22,7 @@ const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
 
 /**
  * Returns the process's client for the Data API as our server, with the secret key, which bypasses row-level security.
- * For `.schema("private")` and its functions. It holds no session: nobody signs in with it. Callers have verified the
+ * For `.schema("private")` and its functions. It holds no session and signs no user in. Callers have verified the
  * user; no user id may come from what a visitor sent.
  * @param options.timeoutMs makes a client of its own
  */

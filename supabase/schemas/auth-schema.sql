@@ -40,7 +40,7 @@ create or replace trigger end_app_credentials after update of encrypted_password
   )
   execute function private.revoke_user_app_credentials();
 
--- Whatever changes an account is recorded and told, also without our server (accounts/account-events.sql).
+-- Every change of an account is recorded and mailed, also without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
 

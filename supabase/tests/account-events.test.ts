@@ -56,7 +56,7 @@ const verify = (db: Database, factorId: string) =>
 const announce = (db: Database, userId: string, target: string) =>
   db.query("select private.announce_addition($1, $2)", [userId, target]);
 
-/** The activity, and to whom a mail about each event is queued. */
+/** The activity, with the recipients of the mail about each event. */
 const told = (db: Database, userId: string) =>
   db.query(
     `select e.kind, e.target_id as target, array(
@@ -69,7 +69,7 @@ const told = (db: Database, userId: string) =>
 const unconfirmed = (db: Database, userId: string) =>
   db.query("select kind, target_id as target from private.unconfirmed_additions where user_id = $1", [userId]);
 
-test("the kinds that are told by mail are those with a notice", async ({ db }) => {
+test("the kinds that queue a mail are those with a notice", async ({ db }) => {
   const kinds = Object.keys(eventKinds);
   const rows = await db.query<{ kind: string }>(
     "select kind from unnest($1::text[]) as kind where private.is_told_by_mail(kind)",
@@ -118,7 +118,7 @@ describe("a sign-in", () => {
     expect(second?.mails).toHaveLength(mails);
   });
 
-  test("goes on where it cannot be recorded", async ({ db }) => {
+  test("succeeds although it cannot be recorded", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await db.query("alter table public.security_events add constraint broken check (kind <> 'sign_in') not valid");
     await startSession(db, { userId });
@@ -180,7 +180,7 @@ describe("a sign-out", () => {
     expect(await told(db, userId)).toMatchObject([{ kind: "all_sessions_revoked", mails: [expect.any(String)] }]);
   });
 
-  test("that comes with a new password is told by the password alone", async ({ db }) => {
+  test("that comes with a new password adds no event of its own", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await db.query("delete from public.security_events where user_id = $1", [userId]);
@@ -189,7 +189,7 @@ describe("a sign-out", () => {
     expect((await told(db, userId)).map(({ kind }) => kind)).toEqual(["password_changed"]);
   });
 
-  test("by the end of the account is no event", async ({ db }) => {
+  test("by the deletion of the account adds no event", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await startSession(db, { userId });
     await createIdentity(db, { userId, email: "other@example.test" });
@@ -221,7 +221,7 @@ describe("a change of the account", () => {
     expect((await told(db, id)).map(({ kind }) => kind)).toEqual(["account_unbanned", "password_added"]);
   });
 
-  test("to another email is told to both addresses, once each", async ({ db }) => {
+  test("to another email queues one mail to each address", async ({ db }) => {
     const { id, email } = await createOwner(db);
     await db.query("update auth.users set email = 'new@example.test' where id = $1", [id]);
     expect(await told(db, id)).toEqual([
@@ -229,7 +229,7 @@ describe("a change of the account", () => {
     ]);
   });
 
-  test("before its address was confirmed is nobody's", async ({ db }) => {
+  test("before the address is confirmed adds no event", async ({ db }) => {
     const { id } = await createUser(db);
     await db.query("update auth.users set encrypted_password = 'a' where id = $1", [id]);
     await db.query("update auth.users set encrypted_password = 'b', email = 'b@example.test' where id = $1", [id]);
@@ -256,7 +256,7 @@ describe("an addition", () => {
   };
 
   for (const kind of ["authenticator", "passkey"] as const) {
-    test(`of a ${kind} that nobody announced is told and unconfirmed`, async ({ db }) => {
+    test(`of a ${kind} without an announcement is mailed and unconfirmed`, async ({ db }) => {
       const { id: userId, email } = await createOwner(db);
       await (await additions[kind](db, userId)).add();
       const [event] = await told(db, userId);
@@ -264,7 +264,7 @@ describe("an addition", () => {
       expect(await unconfirmed(db, userId)).toEqual([{ kind, target: event?.target }]);
     });
 
-    test(`of a ${kind} that our server announced is told`, async ({ db }) => {
+    test(`of a ${kind} that our server announced is mailed`, async ({ db }) => {
       const { id: userId } = await createOwner(db);
       const { target, add } = await additions[kind](db, userId);
       await announce(db, userId, target);
@@ -294,7 +294,7 @@ describe("an addition", () => {
     });
   }
 
-  test("of an identity with the account's own verified address is told and confirmed", async ({ db }) => {
+  test("of an identity with the account's own verified address is mailed and confirmed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     await enrollFactor(db, { userId });
     const target = await createIdentity(db, { userId, email });
@@ -302,7 +302,7 @@ describe("an addition", () => {
     expect(await unconfirmed(db, userId)).toEqual([]);
   });
 
-  test("of an identity with another address is told and unconfirmed, and refused beside a second factor", async ({
+  test("of an identity with another address is mailed and unconfirmed, and refused with a second factor", async ({
     db,
   }) => {
     const { id: userId, email } = await createOwner(db);
@@ -336,7 +336,7 @@ describe("an addition", () => {
 });
 
 describe("a removal", () => {
-  test("of an authenticator, a passkey and an identity is told, once each", async ({ db }) => {
+  test("of an authenticator, a passkey and an identity queues one mail each", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const factor = await enrollFactor(db, { userId });
     const unfinished = await enrollFactor(db, { userId, status: "unverified" });
@@ -354,7 +354,7 @@ describe("a removal", () => {
     ]);
   });
 
-  test("of factors during a recovery is told by the recovery", async ({ db }) => {
+  test("of factors during a recovery adds no event of its own", async ({ db }) => {
     const { id: userId } = await createOwner(db);
     await enrollFactor(db, { userId });
     const policy = {
@@ -407,7 +407,7 @@ describe("our server's description", () => {
     expect(rows).toEqual([{ method: "passkey", device: "Chrome on macOS" }]);
   });
 
-  test("turns the sign-in of a recovery into the recovery, which is told", async ({ db }) => {
+  test("turns the sign-in of a recovery into the recovery, which is mailed", async ({ db }) => {
     const { id: userId, email } = await createOwner(db);
     const sessionId = await startSession(db, { userId });
     await describeEvent(db, { userId, kind: "account_recovered", sessionId });

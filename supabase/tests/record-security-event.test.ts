@@ -29,9 +29,7 @@ async function record(db: Database, event: Record<string, unknown>): Promise<Ans
 }
 
 describe("record_security_event", () => {
-  test("adds one line with all that it was told, at the database's time, and queues the mail to the owner", async ({
-    db,
-  }) => {
+  test("adds one event with every field, at the database's time, and queues the mail to the owner", async ({ db }) => {
     const { id: userId, email } = await createUser(db);
     const sessionId = "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa";
     const answer = await record(db, {

@@ -27,7 +27,7 @@ async function idOf(person: Subject): Promise<string | undefined> {
   return account?.id;
 }
 
-/** What an account's owner is told: the events, and to how many addresses each is mailed. */
+/** The events of an account, and to how many addresses each is mailed. */
 async function recordOf(person: Subject) {
   const id = await idOf(person);
   const events = await query<{ id: string; kind: string; mails: number }>(

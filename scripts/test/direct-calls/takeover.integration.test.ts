@@ -106,7 +106,7 @@ test("an owner who resets the password and confirms the list locks out a person 
   }
 });
 
-test("a confirmation by whoever knew the password does not count for an owner who resets it", async () => {
+test("a confirmation by somebody who knew the password does not count for an owner who resets it", async () => {
   await linkDirectly();
   const theirs = await signInOnPage(owner);
   const { fields, boxes } = formOf((await theirs.get(accessPath)).text, accessPath);

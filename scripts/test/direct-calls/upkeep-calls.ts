@@ -18,7 +18,7 @@ const cleanUp = (table: string, condition: string) => async () => {
   return nothingToSay;
 };
 
-/** What happens to an account without anybody's asking, and what our own functions end: nobody is told. */
+/** What happens to an account without anybody's asking, and what our own functions end: none of it is recorded. */
 export const upkeepCalls: DirectCall[] = [
   {
     route: "clean-up",

@@ -17,7 +17,7 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- Whoever knew the password could have confirmed what they added themselves.
+    -- Somebody who knew the password could have confirmed their own additions.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -160,7 +160,7 @@ as $$
   limit 1
 $$;
 comment on function private.addition_event(uuid, uuid, text) is
-  'The event by which an identity, passkey or authenticator was added, or null. For definers; granted to nobody.';
+  'The event by which an identity, passkey or authenticator was added, or null. For definers; not granted to a role.';
 
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
   language sql
@@ -175,7 +175,7 @@ as $$
   limit 1
 $$;
 comment on function private.sign_in_event(uuid, uuid) is
-  'The event of the sign-in that began a session, or null. For definers; granted to nobody.';
+  'The event of the sign-in that began a session, or null. For definers; not granted to a role.';
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot write.
 create or replace function private.confirm_access(
@@ -309,7 +309,7 @@ as $$
     or private.may_review_authenticators(subject_id, actor_session_id)
 $$;
 comment on function private.may_change_access(uuid, uuid) is
-  'Whether a session has proved enough to remove ways into its account. For definers; granted to nobody.';
+  'Whether a session has proved enough to remove ways into its account. For definers; not granted to a role.';
 
 -- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.may_review_authenticators(subject_id uuid, actor_session_id uuid) returns boolean
@@ -353,7 +353,7 @@ as $$
 $$;
 comment on function private.began_by_mail(uuid, uuid) is
   'Whether a session began with a password reset or recovery, so that it is of somebody who reads the account''s mail. '
-  'For definers; granted to nobody.';
+  'For definers; not granted to a role.';
 
 create or replace function private.end_dependent_sessions(subject_id uuid, kept_session_id uuid, removed jsonb)
   returns jsonb
@@ -396,7 +396,7 @@ end
 $$;
 comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
   'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them: '
-  '[{ id, device, userAgent }]. For definers; granted to nobody.';
+  '[{ id, device, userAgent }]. For definers; not granted to a role.';
 
 create or replace function private.session_used_method(target_id uuid, method text) returns boolean
   language sql
@@ -411,4 +411,4 @@ as $$
   )
 $$;
 comment on function private.session_used_method(uuid, text) is
-  'Whether a session signed in by a method of Supabase Auth. For definers; granted to nobody.';
+  'Whether a session signed in by a method of Supabase Auth. For definers; not granted to a role.';

@@ -1,4 +1,4 @@
--- What happens to an account at the identity backend, whoever asks for it: our pages, a phone, the admin API or SQL. The
+-- Changes of an account at the identity backend, made by our pages, a phone, the admin API or SQL. The
 -- triggers of auth-schema.sql call these functions, which write the event and queue the mail to the owner.
 --
 -- A trigger must not break the backend: functions that record turn their own errors into warnings. Only
@@ -19,7 +19,7 @@ as $$
   )
 $$;
 comment on function private.is_told_by_mail(text) is
-  'Whether the owner gets a mail about events of this kind. A sign-in is told only from a new place.';
+  'Whether the owner gets a mail about events of this kind. A sign-in sends one only from a new place.';
 
 create or replace function private.queue_event_mail(event public.security_events, recipient text) returns void
   language sql
@@ -211,7 +211,7 @@ begin
 end
 $$;
 comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '
+  'Ends a session that our server made and never handed out, such as one that checks a password, and takes its sign-in out '
   'of the activity. True if the session was there.';
 
 -- The account itself.
@@ -226,7 +226,7 @@ as $$
 declare
   event_id uuid;
 begin
-  -- Before its address is confirmed an account has no owner yet, and afterwards nobody to tell.
+  -- Before its address is confirmed an account has no owner yet. A deleted account has none any more.
   if new.deleted_at is not null or old.email_confirmed_at is null and old.last_sign_in_at is null then
     return null;
   end if;
@@ -263,7 +263,7 @@ exception when others then
 end
 $$;
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is told to both addresses.';
+  'Records a new password, a change of email, a ban and its end. A change of email is mailed to both addresses.';
 
 -- Additions. A trigger knows the account, and not how the session at the backend was proven. So an account with a
 -- verified factor accepts only additions that our server announced after step-up; on other accounts they are marked
@@ -408,7 +408,7 @@ begin
   into account
   from auth.users u
   where u.id = new.user_id;
-  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
+  -- Linking needs a sign-in. An account without one is being created, or waits for its owner.
   if account.last_sign_in_at is null then
     return null;
   end if;

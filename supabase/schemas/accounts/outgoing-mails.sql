@@ -24,7 +24,7 @@ as $$
       ) waiting on waiting.id = due.id
       -- Again, since another caller may have taken it in between.
       where due.next_attempt_at <= now()
-      -- In turns, so that nobody who changes their own account all the time delays the mails of others.
+      -- In turns, so that many mails to one recipient do not delay the mails of others.
       order by waiting.turn, due.next_attempt_at
       limit max_mails
       for update of due skip locked

@@ -67,7 +67,7 @@ begin
     perform private.queue_event_mail(recorded, owner_email);
   end if;
 
-  -- Nothing more is to be added: the mails may go.
+  -- The event is complete: its mails can go out.
   update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
 
   return jsonb_build_object(

@@ -1,6 +1,6 @@
 -- What ends the credentials of an app. Sign-out, boundary and factor are checked at each use instead.
 
--- Definer: authenticate_app is granted to nobody.
+-- Definer: authenticate_app is not granted to a role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
   language plpgsql
   volatile
@@ -78,7 +78,7 @@ begin
 end
 $$;
 comment on function private.end_apps_of_account(uuid) is
-  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; granted to nobody.';
+  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; not granted to a role.';
 
 create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
   language plpgsql
@@ -116,7 +116,7 @@ end
 $$;
 comment on function private.end_app_of_account(uuid, uuid) is
   'Revokes the sessions, tokens and pending handoffs that one app holds of a user; returns how many. For definers; '
-  'granted to nobody.';
+  'not granted to a role.';
 
 create or replace function private.end_all_access(subject_id uuid) returns integer
   language plpgsql
@@ -138,7 +138,7 @@ end
 $$;
 comment on function private.end_all_access(uuid) is
   'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
-  'definers; granted to nobody.';
+  'definers; not granted to a role.';
 
 -- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
 create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer

@@ -84,7 +84,7 @@ comment on function private.change_required_mfa(jsonb) is
   'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
   'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
   'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
-  'first. Each change is a line of the audit log, and an event that the owner is told about, in the '
+  'first. Each change is a line of the audit log, and an event that is mailed to the owner, in the '
   'same transaction.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.

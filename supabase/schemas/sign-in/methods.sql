@@ -30,7 +30,7 @@ $$;
 comment on function private.list_sign_in_methods(uuid) is
   'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
   'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
-  'sign nobody in with it. Identities of a link of ours that is under way are left out.';
+  'accept no sign-in with it. Identities of a link of ours that is under way are left out.';
 
 create or replace function private.count_sign_in_methods(
   subject_id uuid,
@@ -57,7 +57,7 @@ as $$
 $$;
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
   'How many usable ways to sign in an account has left without these identities and passkeys. Unconfirmed identities '
-  'count only if they are being confirmed. For definers; granted to nobody.';
+  'count only if they are being confirmed. For definers; not granted to a role.';
 
 -- Definer: identities are in Supabase Auth's tables. Its own call would refuse where one identity is left beside a
 -- password or a passkey, allow where what is left does not work, and give the account another identity's address; and
@@ -115,4 +115,4 @@ end
 $$;
 comment on function private.keep_email_identity(auth.users) is
   'Gives an account an identity of its own email before another one goes: without it, Supabase Auth replaces the email '
-  'by another identity''s. For definers; granted to nobody.';
+  'by another identity''s. For definers; not granted to a role.';

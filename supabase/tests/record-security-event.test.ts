@@ -85,6 +85,14 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { userId, ip: after }))).toHaveLength(Number(expected));
   });
 
+  test("mails a recovery from a new place once", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    await record(db, { userId });
+    const visit = { userId, sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa", userAgent: firefox };
+    expect(await recipientsOf(db, await record(db, { ...visit, kind: "account_recovered" }))).toHaveLength(1);
+    expect(await recipientsOf(db, await record(db, { ...visit, method: "recovery" }))).toEqual([]);
+  });
+
   test("knows the two parts of a place only together", async ({ db }) => {
     const { id: userId } = await createUser(db);
     await record(db, { userId });

@@ -60,7 +60,13 @@ begin
     returning * into recorded;
   end if;
 
-  if recorded.kind = 'sign_in' and not private.is_new_place(recorded) then
+  if recorded.kind = 'sign_in' and (
+    not private.is_new_place(recorded)
+    -- The mail about the recovery says it.
+    or exists (
+      select from public.security_events r where r.session_id = recorded.session_id and r.kind = 'account_recovered'
+    )
+  ) then
     delete from private.outgoing_mails m where m.event_id = recorded.id;
   elsif (recorded.kind = 'sign_in' or private.is_told_by_mail(recorded.kind))
     and not exists (select from private.outgoing_mails m where m.event_id = recorded.id) then

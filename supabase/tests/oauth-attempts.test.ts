@@ -208,6 +208,22 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
+  test("takes off an identity that a direct call linked meanwhile, and keeps what the owner is told of it", async ({
+    db,
+  }) => {
+    const { id } = await createMember(db);
+    const direct = await createIdentity(db, { userId: id, email: "other@example.test" });
+    const attempt = await visit(db, { userId: id, identity: { touched: direct } });
+    expect(await settle(db, { ...attempt, verdict: "refuse" })).toBe(true);
+    expect(await identitiesOf(db, id)).toEqual([]);
+    const told = await db.query<{ kind: string }>(
+      `select e.kind from public.security_events e join private.outgoing_mails m on m.event_id = e.id
+       where e.user_id = $1 order by e.kind`,
+      [id],
+    );
+    expect(told.map(({ kind }) => kind)).toEqual(["identity_linked", "identity_unlinked"]);
+  });
+
   test("keeps a new account that somebody has signed in to since", async ({ db }) => {
     const { id, email } = await createNewcomer(db);
     const known = await createIdentity(db, { userId: id, email, createdIn: -60 });

@@ -90,7 +90,10 @@ begin
   if not found then
     return verdict = 'refuse';
   end if;
-  select i.id, i.provider, i.email, i.created_at >= flow.created_at as is_new,
+  select i.id, i.provider, i.email,
+    -- A direct call may have linked it since the flow began: that stays on record.
+    i.created_at >= flow.created_at
+      and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
   into identity
   from auth.identities i
@@ -114,7 +117,8 @@ begin
   end if;
 
   if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
-    delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
+    delete from public.security_events e
+    where e.target_id = identity.id and e.created_at >= flow.created_at and identity.is_new;
     perform set_config('gatehouse.takes_back', case when identity.is_new then 'on' else 'off' end, true);
     perform private.remove_identity(identity.id);
     perform set_config('gatehouse.takes_back', 'off', true);

@@ -97,14 +97,12 @@ export async function endSession(
 
 /**
  * Ends every session of a user but the one that asks.
- * @throws Response 503 UNAVAILABLE where the identity backend did not answer
+ * @throws Response 503 UNAVAILABLE where the database did not answer; nothing has ended then
  */
 export async function endOtherSessions(context: AppLoadContext, user: User): Promise<void> {
-  const { auth } = context.session;
-  if (auth.status !== "authenticated") return;
-  const { error } = await context.session.authClient().auth.admin.signOut(auth.accessToken, "others");
-  if (error) throw unavailable(context, error.code ?? String(error.status));
-  await recordEvent(context, { userId: user.id, kind: "other_sessions_revoked" });
+  const args = { subject_id: user.id, actor_session_id: user.sessionId };
+  const ended = await callFunction(context, { name: "private.end_other_sessions", args, schema: z.number() });
+  if (ended > 0) await recordEvent(context, { userId: user.id, kind: "other_sessions_revoked" });
 }
 
 /**

@@ -251,6 +251,7 @@ grant execute on function
   private.set_app_enabled,
   private.set_app_workspace,
   private.record_app_change(private.apps, text, text, uuid),
+  private.end_other_sessions(uuid, uuid),
   private.sign_out_everywhere(uuid, uuid),
   private.required_mfa_proof(jsonb, text, integer),
   private.mint_cross_app_token(bytea, jsonb, text),

@@ -119,6 +119,7 @@ describe("account_access", () => {
       `account_access('${userId}', null)`,
       `confirm_access('${userId}', '${claims.session_id}', '{}', '{}')`,
       `sign_out_everywhere('${userId}', '${claims.session_id}')`,
+      `end_other_sessions('${userId}', '${claims.session_id}')`,
       `may_review_authenticators('${userId}', '${claims.session_id}')`,
     ]) {
       const run = () => db.query(`select private.${call}`);

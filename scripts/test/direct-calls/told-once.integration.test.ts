@@ -5,10 +5,10 @@ import { openBrowser } from "../../../remix-app/testing/browser.ts";
 import { Authenticator } from "../../local-stack/contract/support/authenticator.ts";
 import { cookieOf } from "../keep-session.ts";
 import { afterStackServer, lockOutbox } from "../mail-env.ts";
-import { createPerson, deletePerson, type Person, query } from "../people.ts";
+import { createPerson, deletePerson, type Person, query, signIn as signInOnPage } from "../people.ts";
 import { readStack } from "../stack.ts";
 import { sweep } from "./outbox.ts";
-import { beginOAuth, done, exchange, landed, newAddress, newChallenge, signedIn, visit } from "./phone.ts";
+import { beginOAuth, done, exchange, landed, newAddress, newChallenge, signedIn, signIn, visit } from "./phone.ts";
 
 const { base } = readStack();
 const passkeys = "/settings/security/passkeys";
@@ -73,4 +73,17 @@ test("a passkey that our page adds is recorded once, with its device, and mailed
     { kind: "passkey_added", device: expect.any(String) },
   ]);
   expect(subjects).toEqual([subjectOf("passkey_added")]);
+});
+
+test("signing out all other devices, sent twice at once and once more, is recorded and mailed once", async () => {
+  const person = await createPerson();
+  people.push(person);
+  const browser = await signInOnPage(person);
+  await done(signIn(person));
+  const send = () => browser.post("/settings/security/sessions", { session: "others" });
+  await Promise.all([send(), send()]);
+  await send();
+  const { events, subjects } = await told(person);
+  expect(events.filter(({ kind }) => kind === "other_sessions_revoked")).toHaveLength(1);
+  expect(subjects.filter((subject) => subject === subjectOf("other_sessions_revoked"))).toHaveLength(1);
 });

@@ -159,6 +159,31 @@ comment on function private.sign_out_everywhere(uuid, uuid) is
   'Signs an account out of every device and app, records it, and tells the owner. Returns how many sessions it ended; '
   'concurrent calls record one event.';
 
+-- Definer: sessions are Supabase Auth's, which the service role cannot write. Its own sign-out does not say whether it
+-- ended any.
+create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended integer;
+begin
+  perform from auth.users u where u.id = subject_id for update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended
+  from auth.sessions s
+  where s.user_id = subject_id and s.id <> actor_session_id;
+  perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
+  where ended > 0;
+  return ended;
+end
+$$;
+comment on function private.end_other_sessions(uuid, uuid) is
+  'Ends every session of an account but one, records it, and tells the owner. Returns how many sessions it ended; '
+  'concurrent calls record one event.';
+
 -- Definer: whoever may write the registry need not reach the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
   language plpgsql

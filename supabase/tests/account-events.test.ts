@@ -314,6 +314,19 @@ describe("an addition", () => {
     expect((await failureOf(link)).code).toBe("42501");
   });
 
+  test("with a long name records its first 120 characters", async ({ db }) => {
+    const { id: userId } = await createOwner(db);
+    const factorId = await enrollFactor(db, { userId, status: "unverified" });
+    await db.query("update auth.mfa_factors set friendly_name = repeat('n', 100000) where id = $1", [factorId]);
+    await verify(db, factorId);
+    await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    const events = await db.query<{ details: { name: string } }>(
+      "select details from public.security_events where user_id = $1 and kind like 'authenticator%'",
+      [userId],
+    );
+    expect(events.map(({ details }) => details.name.length)).toEqual([120, 120]);
+  });
+
   test("is announced for one of any number of concurrent callers", async () => {
     const { db, close } = openPool(20);
     const user = await createUser(db);

@@ -362,7 +362,7 @@ begin
     perform private.guard_addition(new.user_id, except_factor => new.id);
   end if;
   perform private.record_addition(
-    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', new.friendly_name)
+    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', left(new.friendly_name, 120))
   );
   return null;
 end
@@ -383,7 +383,7 @@ begin
     perform private.guard_addition(new.user_id);
   end if;
   perform private.record_addition(
-    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', new.friendly_name)
+    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', left(new.friendly_name, 120))
   );
   return null;
 end
@@ -516,13 +516,13 @@ begin
     ) then
       perform private.add_account_event(
         old.user_id, 'authenticator_removed', old.id,
-        details => jsonb_strip_nulls(jsonb_build_object('name', removed ->> 'friendly_name'))
+        details => jsonb_strip_nulls(jsonb_build_object('name', left(removed ->> 'friendly_name', 120)))
       );
     end if;
   elsif tg_table_name = 'webauthn_credentials' then
     perform private.add_account_event(
       old.user_id, 'passkey_removed', old.id,
-      details => jsonb_strip_nulls(jsonb_build_object('passkey', removed ->> 'friendly_name'))
+      details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
     -- What the refused sign-in added is taken back with its event.
@@ -551,7 +551,7 @@ as $$
 begin
   perform private.add_account_event(
     new.user_id, 'passkey_renamed', new.id,
-    details => jsonb_strip_nulls(jsonb_build_object('from', old.friendly_name, 'to', new.friendly_name))
+    details => jsonb_strip_nulls(jsonb_build_object('from', left(old.friendly_name, 120), 'to', left(new.friendly_name, 120)))
   );
   return null;
 exception when others then

@@ -407,7 +407,7 @@ as $$
 declare
   event_id uuid;
 begin
-  -- Before its address is confirmed an account has no owner yet, and afterwards nobody to tell.
+  -- Before its address is confirmed an account has no owner yet. A deleted account has none any more.
   if new.deleted_at is not null or old.email_confirmed_at is null and old.last_sign_in_at is null then
     return null;
   end if;
@@ -529,7 +529,7 @@ begin
     perform private.guard_addition(new.user_id, except_factor => new.id);
   end if;
   perform private.record_addition(
-    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', new.friendly_name)
+    new.user_id, 'authenticator', new.id, announced, jsonb_build_object('name', left(new.friendly_name, 120))
   );
   return null;
 end
@@ -549,7 +549,7 @@ begin
     perform private.guard_addition(new.user_id);
   end if;
   perform private.record_addition(
-    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', new.friendly_name)
+    new.user_id, 'passkey', new.id, announced, jsonb_build_object('passkey', left(new.friendly_name, 120))
   );
   return null;
 end
@@ -573,7 +573,7 @@ begin
   into account
   from auth.users u
   where u.id = new.user_id;
-  -- Who links has signed in; an account that nobody has signed in to is being made, or waits for its owner.
+  -- Linking needs a sign-in. An account without one is being created, or waits for its owner.
   if account.last_sign_in_at is null then
     return null;
   end if;
@@ -671,13 +671,13 @@ begin
     ) then
       perform private.add_account_event(
         old.user_id, 'authenticator_removed', old.id,
-        details => jsonb_strip_nulls(jsonb_build_object('name', removed ->> 'friendly_name'))
+        details => jsonb_strip_nulls(jsonb_build_object('name', left(removed ->> 'friendly_name', 120)))
       );
     end if;
   elsif tg_table_name = 'webauthn_credentials' then
     perform private.add_account_event(
       old.user_id, 'passkey_removed', old.id,
-      details => jsonb_strip_nulls(jsonb_build_object('passkey', removed ->> 'friendly_name'))
+      details => jsonb_strip_nulls(jsonb_build_object('passkey', left(removed ->> 'friendly_name', 120)))
     );
   elsif removed ->> 'provider' not in ('email', 'phone')
     -- What the refused sign-in added is taken back with its event.
@@ -704,7 +704,7 @@ as $$
 begin
   perform private.add_account_event(
     new.user_id, 'passkey_renamed', new.id,
-    details => jsonb_strip_nulls(jsonb_build_object('from', old.friendly_name, 'to', new.friendly_name))
+    details => jsonb_strip_nulls(jsonb_build_object('from', left(old.friendly_name, 120), 'to', left(new.friendly_name, 120)))
   );
   return null;
 exception when others then
@@ -855,7 +855,7 @@ as $$
       ) waiting on waiting.id = due.id
       -- Again, since another caller may have taken it in between.
       where due.next_attempt_at <= now()
-      -- In turns, so that nobody who changes their own account all the time delays the mails of others.
+      -- In turns, so that many mails to one recipient do not delay the mails of others.
       order by waiting.turn, due.next_attempt_at
       limit max_mails
       for update of due skip locked
@@ -963,14 +963,20 @@ begin
     returning * into recorded;
   end if;
 
-  if recorded.kind = 'sign_in' and not private.is_new_place(recorded) then
+  if recorded.kind = 'sign_in' and (
+    not private.is_new_place(recorded)
+    -- The mail about the recovery says it.
+    or exists (
+      select from public.security_events r where r.session_id = recorded.session_id and r.kind = 'account_recovered'
+    )
+  ) then
     delete from private.outgoing_mails m where m.event_id = recorded.id;
   elsif (recorded.kind = 'sign_in' or private.is_told_by_mail(recorded.kind))
     and not exists (select from private.outgoing_mails m where m.event_id = recorded.id) then
     perform private.queue_event_mail(recorded, owner_email);
   end if;
 
-  -- Nothing more is to be added: the mails may go.
+  -- The event is complete: its mails can go out.
   update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
 
   return jsonb_build_object(
@@ -1109,6 +1115,28 @@ begin
 end
 $$;
 
+-- Definer: sessions are Supabase Auth's, which the service role cannot write. Its own sign-out does not say whether it
+-- ended any.
+create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  ended integer;
+begin
+  perform from auth.users u where u.id = subject_id for update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended
+  from auth.sessions s
+  where s.user_id = subject_id and s.id <> actor_session_id;
+  perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
+  where ended > 0;
+  return ended;
+end
+$$;
+
 create or replace function private.find_app_by_origin(origin text) returns jsonb
   language sql
   stable
@@ -1126,7 +1154,7 @@ $$;
 do $guard$
 begin
   if to_regclass('auth.mfa_amr_claims') is not null then
--- Whatever changes an account is recorded and told, also without our server (accounts/account-events.sql).
+-- Every change of an account is recorded and mailed, also without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
   end if;
@@ -1766,7 +1794,10 @@ begin
   if not found then
     return verdict = 'refuse';
   end if;
-  select i.id, i.provider, i.email, i.created_at >= flow.created_at as is_new,
+  select i.id, i.provider, i.email,
+    -- A direct call may have linked it since the flow began: that stays on record.
+    i.created_at >= flow.created_at
+      and not exists (select from private.unconfirmed_additions a where a.target_id = i.id) as is_new,
     i.created_at >= flow.created_at or private.is_unconfirmed_identity(i.id) as may_go
   into identity
   from auth.identities i
@@ -1790,7 +1821,8 @@ begin
   end if;
 
   if not private.delete_unused_auth_user(flow.user_id, flow.created_at) and identity.may_go then
-    delete from public.security_events e where e.target_id = identity.id and e.created_at >= flow.created_at;
+    delete from public.security_events e
+    where e.target_id = identity.id and e.created_at >= flow.created_at and identity.is_new;
     perform set_config('gatehouse.takes_back', case when identity.is_new then 'on' else 'off' end, true);
     perform private.remove_identity(identity.id);
     perform set_config('gatehouse.takes_back', 'off', true);
@@ -1874,7 +1906,7 @@ as $$
       private.list_sign_in_methods(u.id) as methods
     from auth.users u
     left join private.access_confirmations c on c.user_id = u.id
-    -- Whoever knew the password could have confirmed what they added themselves.
+    -- Somebody who knew the password could have confirmed their own additions.
     cross join lateral (
       select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
         as confirmed_at
@@ -2044,7 +2076,7 @@ comment on function private.change_required_mfa(jsonb) is
   'requestId, ip } → { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict | in_progress | '
   'unchanged | factors_left }. Steps: require, make_optional; begin_reset, which closes the account until its '
   'authenticators are deleted and finish_reset has found none left. generation is the one decided on, 0 before the '
-  'first. Each change is a line of the audit log, and an event that the owner is told about, in the '
+  'first. Each change is a line of the audit log, and an event that is mailed to the owner, in the '
   'same transaction.';
 
 comment on function private.consume_recovery_credential(jsonb) is
@@ -2068,7 +2100,7 @@ comment on function private.find_app_by_origin(text) is
 comment on function private.list_sign_in_methods(uuid) is
   'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
   'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
-  'sign nobody in with it. Identities of a link of ours that is under way are left out.';
+  'accept no sign-in with it. Identities of a link of ours that is under way are left out.';
 
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
@@ -2093,7 +2125,7 @@ comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
   'For definers that change an account, in their transaction.';
 
 comment on function private.addition_event(uuid, uuid, text) is
-  'The event by which an identity, passkey or authenticator was added, or null. For definers; granted to nobody.';
+  'The event by which an identity, passkey or authenticator was added, or null. For definers; not granted to a role.';
 
 comment on function private.announce_addition(uuid, text) is
   'Announces an addition to an account for one minute: an authenticator by its id, a passkey by its credential id in '
@@ -2101,7 +2133,7 @@ comment on function private.announce_addition(uuid, text) is
 
 comment on function private.began_by_mail(uuid, uuid) is
   'Whether a session began with a password reset or recovery, so that it is of somebody who reads the account''s mail. '
-  'For definers; granted to nobody.';
+  'For definers; not granted to a role.';
 
 comment on function private.claim_due_mails(integer) is
   'Takes mails whose next attempt is due, each for one caller: with their text, or the event to write it from. After '
@@ -2116,29 +2148,33 @@ comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
 
 comment on function private.count_sign_in_methods(uuid, text[], uuid[], boolean, uuid[]) is
   'How many usable ways to sign in an account has left without these identities and passkeys. Unconfirmed identities '
-  'count only if they are being confirmed. For definers; granted to nobody.';
+  'count only if they are being confirmed. For definers; not granted to a role.';
 
 comment on function private.describe_auth_triggers() is
   'The tables of the schema auth, and every trigger on them with the function that it runs, ours and others''.';
 
 comment on function private.discard_session(uuid, uuid) is
-  'Ends a session that our server made and gave to nobody, such as one that checks a password, and takes its sign-in out '
+  'Ends a session that our server made and never handed out, such as one that checks a password, and takes its sign-in out '
   'of the activity. True if the session was there.';
 
 comment on function private.end_all_access(uuid) is
   'Ends every session of an account and revokes its app sessions and app tokens. Returns how many sessions it ended. For '
-  'definers; granted to nobody.';
+  'definers; not granted to a role.';
 
 comment on function private.end_app_of_account(uuid, uuid) is
   'Revokes the sessions, tokens and pending handoffs that one app holds of a user; returns how many. For definers; '
-  'granted to nobody.';
+  'not granted to a role.';
 
 comment on function private.end_apps_of_account(uuid) is
-  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; granted to nobody.';
+  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; not granted to a role.';
 
 comment on function private.end_dependent_sessions(uuid, uuid, jsonb) is
   'Ends the sessions among the removed ways of private.account_access, and those that signed in with one of them: '
-  '[{ id, device, userAgent }]. For definers; granted to nobody.';
+  '[{ id, device, userAgent }]. For definers; not granted to a role.';
+
+comment on function private.end_other_sessions(uuid, uuid) is
+  'Ends every session of an account but one, records it, and tells the owner. Returns how many sessions it ended; '
+  'concurrent calls record one event.';
 
 comment on function private.guard_addition(uuid, uuid) is
   'Refuses an addition that our server did not announce, on an account with a verified factor.';
@@ -2156,17 +2192,17 @@ comment on function private.is_new_place(public.security_events) is
   'Whether no other sign-in of the account came from this network with this program. False for the first sign-in.';
 
 comment on function private.is_told_by_mail(text) is
-  'Whether the owner gets a mail about events of this kind. A sign-in is told only from a new place.';
+  'Whether the owner gets a mail about events of this kind. A sign-in sends one only from a new place.';
 
 comment on function private.is_unconfirmed_identity(uuid) is
   'Whether an identity waits for its account: for the end of our own link, or for the owner after a direct one.';
 
 comment on function private.keep_email_identity(auth.users) is
   'Gives an account an identity of its own email before another one goes: without it, Supabase Auth replaces the email '
-  'by another identity''s. For definers; granted to nobody.';
+  'by another identity''s. For definers; not granted to a role.';
 
 comment on function private.may_change_access(uuid, uuid) is
-  'Whether a session has proved enough to remove ways into its account. For definers; granted to nobody.';
+  'Whether a session has proved enough to remove ways into its account. For definers; not granted to a role.';
 
 comment on function private.may_review_authenticators(uuid, uuid) is
   'Whether a session may decide about authenticators that it cannot prove: all of the account''s are unconfirmed '
@@ -2182,7 +2218,7 @@ comment on function private.read_qr_request(jsonb) is
   'asked, or the very session that did).';
 
 comment on function private.record_account_change() is
-  'Records a new password, a change of email, a ban and its end. A change of email is told to both addresses.';
+  'Records a new password, a change of email, a ban and its end. A change of email is mailed to both addresses.';
 
 comment on function private.record_addition(uuid, text, uuid, boolean, jsonb) is
   'Records an identity, passkey or authenticator that was added, and marks it where our server did not announce it.';
@@ -2206,10 +2242,10 @@ comment on function private.remove_password(uuid) is
   'Removes a user''s password. An empty hash is what Supabase Auth itself stores for a user without one.';
 
 comment on function private.session_used_method(uuid, text) is
-  'Whether a session signed in by a method of Supabase Auth. For definers; granted to nobody.';
+  'Whether a session signed in by a method of Supabase Auth. For definers; not granted to a role.';
 
 comment on function private.sign_in_event(uuid, uuid) is
-  'The event of the sign-in that began a session, or null. For definers; granted to nobody.';
+  'The event of the sign-in that began a session, or null. For definers; not granted to a role.';
 
 comment on function private.sign_out_everywhere(uuid, uuid) is
   'Signs an account out of every device and app, records it, and tells the owner. Returns how many sessions it ended; '
@@ -2228,6 +2264,8 @@ grant execute on function private.claim_due_mails(integer) to service_role;
 grant execute on function private.confirm_access(uuid, uuid, jsonb, text[]) to service_role;
 
 grant execute on function private.discard_session(uuid, uuid) to service_role;
+
+grant execute on function private.end_other_sessions(uuid, uuid) to service_role;
 
 grant execute on function private.may_review_authenticators(uuid, uuid) to service_role;
 

@@ -49,8 +49,15 @@ describe("normal login under an override", () => {
       "login_bypass password_proven",
       "unban_attempt unbanned",
     ]);
-    const [event] = await query("select kind, method from public.security_events where user_id = $1", [person.id]);
-    expect(event).toEqual({ kind: "sign_in", method: "password" });
+    const events = await query(
+      "select kind, method from public.security_events where user_id = $1 order by created_at, id",
+      [person.id],
+    );
+    expect(events).toEqual([
+      { kind: "account_banned", method: null },
+      { kind: "account_unbanned", method: null },
+      { kind: "sign_in", method: "password" },
+    ]);
   });
 
   test("confirms no address of an account that was made after the override", async () => {

@@ -44,21 +44,29 @@ export function sendDueMails(env: Env): ScheduledTask {
     name: "send-due-mails",
     intervalMs,
     async run(signal) {
-      const { data, error } = await createServiceClient(env)
-        .schema("private")
-        .rpc("claim_due_mails", { max_mails: maxMails })
-        .abortSignal(signal);
-      if (error) throw new Error(`${error.code} ${error.message}`);
-      await Promise.all(
-        claimedMails.parse(data).map(async (claimed) => {
-          const { id, attempts } = claimed;
-          const failure = await deliverMail(env, { mail: textOf(claimed, env.BASE_URL), id });
-          if (failure === null) await forgetMail(env, id);
-          else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
-        }),
-      );
+      // A full batch may have left others waiting.
+      while ((await sendBatch(env, signal)) === maxMails && !signal.aborted);
     },
   };
+}
+
+/** @returns how many mails were due, at most {@link maxMails} */
+async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("claim_due_mails", { max_mails: maxMails })
+    .abortSignal(signal);
+  if (error) throw new Error(`${error.code} ${error.message}`);
+  const claimed = claimedMails.parse(data);
+  await Promise.all(
+    claimed.map(async (mail) => {
+      const { id, attempts } = mail;
+      const failure = await deliverMail(env, { mail: textOf(mail, env.BASE_URL), id });
+      if (failure === null) await forgetMail(env, id);
+      else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
+    }),
+  );
+  return claimed.length;
 }
 
 function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], origin: string): Mail {

@@ -3,7 +3,7 @@ import { createClient } from "@supabase/supabase-js";
 import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { insertAccount } from "./people.ts";
+import { insertAccount, query } from "./people.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -63,6 +63,8 @@ export async function createApp(options: {
   const { kind = "internal", scopes, workspaceId, displayName = "Test", origins = [] } = options;
   const name = `app-${randomBytes(8).toString("hex")}`;
   const secret = randomBytes(32).toString("base64url");
+  // A port that this test holds may have been an earlier test's, whose app is gone and still registered.
+  await query("delete from private.app_origins where origin = any ($1)", [origins]);
   const apps = service.schema("private");
   const registered = await apps.rpc("register_app", {
     app_name: name,

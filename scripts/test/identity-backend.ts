@@ -79,7 +79,7 @@ export interface IdentityBackend {
 }
 
 const refreshDelayMs = 50;
-const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_outgoing_mails)$/;
+const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails)$/;
 const ofVault =
   /\/rpc\/(open_account_device|store_account_session|discard_account_session|sign_in_account|sign_out_device)$/;
 const ofState = /\/rpc\/(device_)?session_state$/;

@@ -143,7 +143,7 @@ describe("delete_authenticator", () => {
       const answers = await Promise.all(calls.map((call) => deleteAuthenticator(db, call)));
       expect(answers.filter(({ outcome }) => outcome === "deleted")).toHaveLength(1);
       expect(await leftOf(db, owner)).toMatchObject({ factors: 1, codes: 1 });
-      expect(await toldTo(db, owner)).toMatchObject({ log: [{}], mails: [{}] });
+      expect((await toldTo(db, owner)).log).toHaveLength(1);
     } finally {
       await db.query("delete from auth.users where id = $1", [owner.userId]);
       await close();

@@ -208,9 +208,7 @@ describe("a refused sign-in", () => {
     expect(await codeIsGood(db, attempt)).toBe(false);
   });
 
-  test("takes off an identity that a direct call linked meanwhile, and keeps what the owner is told of it", async ({
-    db,
-  }) => {
+  test("takes off an identity that a direct call linked meanwhile, and keeps its event and mail", async ({ db }) => {
     const { id } = await createMember(db);
     const direct = await createIdentity(db, { userId: id, email: "other@example.test" });
     const attempt = await visit(db, { userId: id, identity: { touched: direct } });

@@ -145,7 +145,7 @@ comment on function private.account_access(uuid, uuid) is
   'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
   'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
   'a password reset or recovery, since such a session last did. Device and '
-  'address are null where no event says where it was added. Null where there is no such account.';
+  'address are null where no event says where it was added. Null without the account.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql

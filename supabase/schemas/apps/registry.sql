@@ -46,7 +46,7 @@ as $$
   where o.origin = find_app_by_origin.origin
 $$;
 comment on function private.find_app_by_origin(text) is
-  'Whose an origin is, exactly, and its scopes; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
+  'The app of an exact origin, and its scopes, or null. Disabled apps too, so that the page can say why the sign-in ends.';
 
 create or replace function private.authenticate_app(app_name text, secret_hash bytea) returns setof private.apps
   language sql

@@ -202,7 +202,7 @@ $$;
 comment on function private.consume_recovery_credential(jsonb) is
   '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
   'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
-  'others, whatever the reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
   'its boundaries to this second; a session that counts is minted after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)

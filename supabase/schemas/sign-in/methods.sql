@@ -29,7 +29,7 @@ as $$
 $$;
 comment on function private.list_sign_in_methods(uuid) is
   'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
+  'lastSignInAt, unconfirmed }] }, or null without the account. unconfirmed: added by a direct call; our pages '
   'accept no sign-in with it. Identities of a link of ours that is under way are left out.';
 
 create or replace function private.count_sign_in_methods(

@@ -2082,7 +2082,7 @@ comment on function private.change_required_mfa(jsonb) is
 comment on function private.consume_recovery_credential(jsonb) is
   '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
   'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
-  'others, whatever the reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
   'its boundaries to this second; a session that counts is minted after waitMs.';
 
 comment on function private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb) is
@@ -2095,11 +2095,11 @@ comment on function private.describe_database() is
   'versions of the migrations recorded, private.describe_objects() and private.describe_auth_triggers().';
 
 comment on function private.find_app_by_origin(text) is
-  'Whose an origin is, exactly, and its scopes; null where nobody''s. Disabled apps too, so that people are told why they cannot go on.';
+  'The app of an exact origin, and its scopes, or null. Disabled apps too, so that the page can say why the sign-in ends.';
 
 comment on function private.list_sign_in_methods(uuid) is
   'How an account can be signed in to: { password, passkeys, identities: [{ id, provider, email, createdAt, '
-  'lastSignInAt, unconfirmed }] }, or null where there is no such account. unconfirmed: added by a direct call; our pages '
+  'lastSignInAt, unconfirmed }] }, or null without the account. unconfirmed: added by a direct call; our pages '
   'accept no sign-in with it. Identities of a link of ours that is under way are left out.';
 
 comment on function private.record_security_event(jsonb) is
@@ -2118,7 +2118,7 @@ comment on function private.account_access(uuid, uuid) is
   'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
   'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
   'a password reset or recovery, since such a session last did. Device and '
-  'address are null where no event says where it was added. Null where there is no such account.';
+  'address are null where no event says where it was added. Null without the account.';
 
 comment on function private.add_account_event(uuid, text, uuid, uuid, jsonb) is
   'Adds an event to an account''s activity, queues the mail about it, and returns its id; null without such an account. '

@@ -166,8 +166,8 @@ const suspiciousProgram =
   "The program that sent this does not look like a browser of yours. Use an up-to-date browser, and turn off what hides its name.";
 
 /**
- * Programs that only ever come to attack, by the names that they give themselves unless told otherwise. Who hides the
- * name passes: this spares the limits the noise of tools run as they come, and is no defence by itself.
+ * Attack tools, by their default user agents. A tool that hides its name passes: this only keeps the noise of default
+ * runs out of the limits, and does not defend by itself.
  */
 const attackTools = [
   // SQL injection.

@@ -163,7 +163,7 @@ export function SessionList({ sessions }: Pick<Account, "sessions">) {
   );
 }
 
-/** What happened to an account: by its owner, and by admins, whose reasons stand beside it. */
+/** The timeline of an account: what its owner did, and what admins did, with their reasons. */
 export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
   if (entries.length === 0) return <p className="text-muted">Nothing has happened yet.</p>;
   return (

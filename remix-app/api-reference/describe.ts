@@ -164,7 +164,7 @@ function filled(url: string, parameters: readonly Parameter[]): string {
   );
 }
 
-/** A word for a POSIX shell, as it stands. */
+/** Quotes a word for a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -107,8 +107,8 @@ const discovery = z.object({ issuer: z.string() });
 const lookedUp = new Map<string, string>();
 
 /**
- * The issuer that tokens of our tenant name. A domain is looked up at Microsoft, once a process.
- * @returns null where it cannot be known: then nobody is let in
+ * Returns the issuer in our tenant's tokens. A domain is looked up at Microsoft, once a process.
+ * @returns null if it cannot be determined; then every sign-in is refused
  */
 export async function tenantIssuer(settings: TenantSettings): Promise<string | null> {
   const { MICROSOFT_TENANT, MICROSOFT_LOGIN_URL } = settings;
@@ -122,7 +122,7 @@ export async function tenantIssuer(settings: TenantSettings): Promise<string | n
   return known;
 }
 
-/** Whether an address at Microsoft, as the identity backend leads to it, is our tenant's and nobody else's. */
+/** Whether a Microsoft address that the identity backend redirects to belongs to our tenant. */
 export async function isTenantAddress(url: string, settings: TenantSettings): Promise<boolean> {
   const tenant = tenantOf(url, settings);
   if (tenant === null) return false;
@@ -131,7 +131,7 @@ export async function isTenantAddress(url: string, settings: TenantSettings): Pr
   return issuer !== null && tenantOf(issuer, settings) === tenant;
 }
 
-/** What stands in the tenant's place of an address at Microsoft; null where it is none. */
+/** Returns the tenant segment of a Microsoft address, or null. */
 function tenantOf(url: string, { MICROSOFT_LOGIN_URL }: TenantSettings): string | null {
   if (!url.startsWith(`${MICROSOFT_LOGIN_URL}/`)) return null;
   return (

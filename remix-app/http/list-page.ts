@@ -96,7 +96,7 @@ export const recordsPerRead = 5_000;
 
 /**
  * The records of a list that is read by cursors, page by page, to its end.
- * @throws whatever reading a page throws
+ * @throws what reading a page throws
  */
 export async function* eachPage<Row>(
   read: (cursor: string | undefined) => Promise<{ records: readonly Row[]; nextCursor: string | null }>,

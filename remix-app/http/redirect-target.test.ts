@@ -98,7 +98,7 @@ describe("a redirect target", () => {
     expect(sanitise(input)).toBe(fallback);
   });
 
-  test("falls back for a path that is not a page, whatever its query and fragment", () => {
+  test("falls back for a path that is not a page, with any query and fragment", () => {
     const pages = { origin, isPage: (pathname: string) => pathname === "/page" };
     for (const path of ["/logout", "/logout?x=/page", "/logout#/page", "/page/../logout", `${origin}/logout`]) {
       expect(redirectTarget(path, { context: pages, fallback })).toBe(fallback);

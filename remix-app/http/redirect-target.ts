@@ -36,7 +36,7 @@ function pathOnOrigin(input: unknown, origin: string): string | null {
   return path.startsWith("//") || path.length > maxLength ? null : path;
 }
 
-/** A page of ours that people pass through before they go on to a destination, which its address keeps. */
+/** Returns the address of a page that people pass through, with their destination in its query. */
 export function detour(page: string, destination: string): string {
   return destination === "/" ? page : `${page}?${new URLSearchParams({ returnUrl: destination })}`;
 }

@@ -34,7 +34,7 @@ const linkPath = "/qr/open";
 
 /**
  * The text of the QR code: a link with the secret in its fragment, which no browser sends anywhere. Its origin is the
- * platform's own, whatever host the browser is on: apps refuse every other.
+ * platform's own, regardless of the browser's host: apps refuse every other origin.
  */
 export function challengeLink({ id, secret }: ChallengeKey, { env }: { env: Pick<Env, "BASE_URL"> }): string {
   return `${env.BASE_URL}${linkPath}#${id}.${secret}`;
@@ -47,7 +47,7 @@ export interface Decision {
   approve: boolean;
   /** The phone's session. */
   claims: Claims;
-  /** What it says of itself, for the account's owner to read. */
+  /** The phone's own description, for the account's owner to read. */
   device?: object;
 }
 

@@ -87,8 +87,8 @@ export interface BlockedAccount {
 }
 
 /**
- * Lifts a ban and confirms the email. Only after the credential has been proven. Where that was no password, the one of
- * an unconfirmed account is anybody's who signed up with the email: in the same call it gives way to one nobody knows.
+ * Lifts a ban and confirms the email, after the credential has been proven. If the mailbox proved it, the password of an
+ * unconfirmed account may be a stranger's, so the same call replaces it with a random one.
  * @returns whether nothing blocks any more; what could not be lifted is recorded
  */
 export async function liftBlocks(

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** How long a cross-app token may live, and lives where nobody says. */
+/** The longest and the default lifetime of a cross-app token. */
 const maxHandoffSeconds = 300;
 
 /** What calls about apps and their sessions take and answer (docs/satellites.md). */

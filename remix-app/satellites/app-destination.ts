@@ -70,12 +70,12 @@ export function verifyTokenAddress(
 
 const timeoutMs = 3_000;
 
-/** Whether an app's page for the end of a sign-in is there. `missing`: it answered that there is no such page. */
+/** Whether an app has the page that ends a sign-in. `missing`: the app answered 404. */
 export type VerifyRoute = "present" | "missing" | "unreachable";
 
 /**
- * Looks for an app's `/verify-token` before anybody is sent there, so that nobody is left on a page with nothing to
- * finish the handoff. Asks the registered origin alone, without any credential, and follows nothing.
+ * Checks that an app has `/verify-token` before a person is sent there, since the handoff would end on an error page.
+ * Asks only the registered origin, without credentials, and follows no redirect.
  */
 export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   try {

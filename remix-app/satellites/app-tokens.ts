@@ -131,8 +131,8 @@ async function issued(
 }
 
 /**
- * Ends an app session, or a token for the gateway, with all that came of the same handoff (RFC 7009: a token that is
- * none is no error).
+ * Ends an app session, or a token for the gateway, with all that came of the same handoff (RFC 7009: an
+ * invalid token is not an error).
  * @throws Response 401 where the app did not prove itself
  */
 export async function revokeAppCredential(context: AppLoadContext, { client, token }: TokenOfApp): Promise<void> {

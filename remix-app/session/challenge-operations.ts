@@ -59,7 +59,7 @@ const approvalProgress = z.object({
   validUntil: z.iso.datetime().optional(),
 });
 
-/** What waits for the phone. There are 20 at most, so there is no next page. */
+/** What waits for the phone. There are 20 at most, so one page holds them. */
 export const approvalList = z.object({ approvals: z.array(phoneRequest), nextCursor: z.null() });
 export type ApprovalList = z.output<typeof approvalList>;
 

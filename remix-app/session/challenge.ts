@@ -29,7 +29,7 @@ const answer = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
 ]);
 
-/** How a challenge stands. */
+/** The state of a challenge. */
 export interface ChallengeProgress {
   status: ChallengeStatus;
   /** RFC 3339. */
@@ -176,7 +176,7 @@ export async function beginChallenge(
 
 const line = z.string().refine(isReadable);
 
-/** What a phone says of itself when it answers. */
+/** How a phone describes itself when it answers. */
 export const approvingDevice = z.object({
   name: line.trim().min(1).max(100),
   platform: z.enum(["ios", "android"]),

@@ -18,14 +18,13 @@ export interface CompletedSignIn {
   destination: string;
   /** The password that they typed. One that is easy to guess leads to the page that replaces it first. */
   password?: string;
-  /** The session of this browser that the new one continues, where nobody has signed in anew ({@link keepSignIn}). */
+  /** The session of this browser that the new one continues, without another sign-in ({@link keepSignIn}). */
   inPlaceOf?: string;
 }
 
 /**
- * What every sign-in ends with, once the backend's session is stored: it joins this browser's accounts as the
- * active one, in the place of the same account's session from before; the account's log has an entry, and the visitor
- * goes on, to the second step first where one is due.
+ * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one, replaces
+ * its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is required.
  * @returns the redirect to answer with
  * @throws Response 403 FORBIDDEN where the session was too large for a cookie, and what {@link keepSignIn} throws
  */
@@ -64,12 +63,12 @@ const signInAnswer = z.discriminatedUnion("status", [
  * session from before, which ends. Others stay. The browser gets a new secret, and a browser that is not known gets a
  * new identifier: none that it brings is ever adopted.
  * @param options.claims of the session, which the identity backend has handed to us in this very request
- * @param options.inPlaceOf the session of this browser that it continues, where nobody has signed in anew: once the
+ * @param options.inPlaceOf the session of this browser that it continues without another sign-in: once the
  * browser has signed out of that one, it is refused, and no new identifier is made for it
  * @throws Response a redirect to the accounts where the browser holds as many as it may; the new session is ended
  * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, where the session that it continues is
  * over in this browser; the new session is ended
- * @throws Response 503 AUTH_UNAVAILABLE where it could not be kept; nobody is signed in by it
+ * @throws Response 503 AUTH_UNAVAILABLE if it could not be kept; the browser stays signed out of it
  */
 async function keepSignIn(
   context: AppLoadContext,
@@ -123,10 +122,10 @@ async function signInTo(
   };
   const ask = () => vault.call("sign_in_account", { args, schema: signInAnswer });
   const answer = await ask().catch(async (error: unknown) => {
-    // Of a known browser it comes to the same when it is sent again; it may have been the answer that was lost.
+    // For a known browser the call is idempotent, and perhaps only its answer was lost.
     if (!known || !(error instanceof VaultUnavailable)) throw error;
     const again = await ask();
-    // It may have been kept under a secret that nobody can tell now: then no second device is made for it.
+    // It may have been kept under a secret that we cannot tell now, so no second device is made for it.
     if (again.status === "unknown") throw error;
     return again;
   });
@@ -145,12 +144,12 @@ const lastUsedMethod = z.union([z.enum(["password", "passkey"]), z.templateLiter
 /** A way to sign in, as the sign-in page marks it: `password`, `passkey`, `oauth:google`. */
 export type LastUsedMethod = z.infer<typeof lastUsedMethod>;
 
-/** By what this browser signed in last, whoever it was; null where it never did. A hint for the order of buttons. */
+/** The last sign-in method used in this browser, or null. A hint for the order of buttons. */
 export function readLastUsedMethod(context: CookieContext): LastUsedMethod | null {
   return lastUsedMethod.safeParse(readCookie(context, cookies.lastMethod)).data ?? null;
 }
 
-/** Remembers by what this browser signed in. Links from mails are no button, so they leave what was there. */
+/** Remembers the sign-in method of this browser. Links from mails have no button, so they change nothing. */
 export function rememberMethod(context: CookieContext, method: string): void {
   const remembered = lastUsedMethod.safeParse(
     method === "sign_up" || method === "password_reset" ? "password" : method,

@@ -139,14 +139,14 @@ export interface Device {
 const shape =
   /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([\w-]{43})\.([\w-]{1,64})\.([\w-]{43})$/;
 
-/** A browser that nobody has seen before. */
+/** A new device, for an unknown browser. */
 export function newDevice(): Device {
   return { id: randomUUID(), secret: randomBytes(32).toString("base64url") };
 }
 
 /**
- * The secret that follows this one at the next sign-in or switch. Only our servers can tell, and all of them come to the
- * same, so that what is sent twice, or answered late, leaves the browser with the one that holds.
+ * Derives the secret that replaces this one at the next sign-in or switch. Only our servers can compute it, and all get
+ * the same one, so a request that is repeated or answered late leaves the browser with the valid secret.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
   return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };

@@ -13,8 +13,8 @@ const maxPasswordBytes = 72;
 const minPasswordLength = 8;
 
 /**
- * As the identity backend and browsers have it (HTML, 4.10.5.1.5), but with a dot in the domain: whoever has an account
- * can type its address, with an `&` or a `#` in it too.
+ * As the identity backend and browsers have it (HTML, 4.10.5.1.5), but with a dot in the domain. Existing
+ * accounts can have an `&` or a `#` in their address.
  */
 const emailPattern =
   /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+$/i;

@@ -26,16 +26,16 @@ import { type Account, type DeviceView, tagOf, type Vault, VaultUnavailable } fr
 
 export const authCallTimeoutMs = 8_000;
 
-/** Everything that one request knows of its session. Read once; routes get it through the load context. */
+/** The session of one request. Read once; routes get it through the load context. */
 export interface RequestSession {
   readonly auth: RequestAuth;
   /** The browser, where it is known; what it holds as of this request's beginning. */
   readonly device: { device: Device; view: DeviceView } | null;
-  /** The accounts of this browser, the active one first. For show, and for whoever holds the browser. */
+  /** The accounts of this browser, the active one first. For display only. */
   readonly accounts: readonly Account[];
-  /** What the database says of the session now; asked at most once a request, never kept longer. */
+  /** The session's state in the database; read at most once a request, never cached longer. */
   state(): Promise<SessionState>;
-  /** What the database says of the session that this request's answer leaves in the browser; asked anew. */
+  /** The state of the session that this response leaves in the browser; read again. */
   issuedState(): Promise<SessionState>;
   /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
   clear(): void;

@@ -60,9 +60,9 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
 }
 
 /**
- * Whose account a link from a mail would take the place of in this browser, for the page that asks first; null where it
- * is nobody's, or nobody can say. Those pages open nothing by the session, and are the way out for who is locked out: an
- * account that cannot be judged does not close them.
+ * Returns the email of the account that a mailed link would replace in this browser, for the page that asks first; null
+ * if there is none, or it is unknown. These pages grant nothing by the session and help people who are locked out, so an
+ * account that cannot be checked does not close them.
  */
 export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);

@@ -93,7 +93,7 @@ function unavailable({ requestId }: AppLoadContext) {
   };
 }
 
-/** By these the identity backend says that there is no such session any more; its client has an error of its own for it. */
+/** Statuses of the identity backend for a session that has ended; its client has its own error for that too. */
 const endedStatuses: readonly (number | undefined)[] = [401, 403, 404];
 
 /**

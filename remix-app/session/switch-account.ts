@@ -214,7 +214,7 @@ export function entryPath({
   return redirectTarget(targetRoute, { context, fallback });
 }
 
-/** Why there is no browser to act in: a visitor or a bearer has none, while of a cookie's session nobody could say. */
+/** Why there is no device: a visitor or a bearer has none; a cookie's session could not be checked. */
 export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
   const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
   return none ? "no_device" : "unavailable";
@@ -222,7 +222,7 @@ export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device
 
 const requiresReauth = { requiresReauth: true };
 
-/** A switch, or whatever else a browser asks of its accounts, that came to nothing, as the API answers it. */
+/** The API's answer to a switch or another account call that failed. */
 export function accountProblem(
   status: Exclude<SwitchOutcome["status"], "switched">,
   { requestId }: { requestId: string },

@@ -141,7 +141,7 @@ function unavailable(requestId: string): Response {
 
 /** What an account demands beyond the sign-in, and whether a session has proved it. */
 export interface MfaFacts {
-  /** By policy, or because an authenticator is enrolled: voluntary ones are no decoration. */
+  /** By policy, or because an authenticator is enrolled. */
   required: boolean;
   satisfied: boolean;
   /** Whether there is a verified authenticator to prove it with. */
@@ -149,13 +149,13 @@ export interface MfaFacts {
   policy: "optional" | "required" | "recovery_in_progress";
 }
 
-/** What a session's facts say of the second step. */
+/** Returns what a session's facts mean for the second step. */
 export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFacts {
   return {
     required: policy.required || hasVerifiedFactor,
     satisfied: policy.satisfied,
     enrolled: hasVerifiedFactor,
-    // One that nobody can read has been answered with 503 before.
+    // A malformed policy has been answered with 503 before.
     policy: policy.state === "malformed" ? "recovery_in_progress" : policy.state,
   };
 }

@@ -126,7 +126,7 @@ export const account = z.object({
 
 export type Account = z.infer<typeof account>;
 
-/** What the database says of a browser's device, by `private.device_state`. */
+/** A browser's device, as `private.device_state` returns it. */
 export const deviceView = z.object({
   /** `previous`: the browser has yet to get the secret that is in its place. */
   secret: z.enum(["current", "previous"]),
@@ -134,7 +134,7 @@ export const deviceView = z.object({
   arrived: z.boolean(),
   /** Whether the secret is so old that the browser is reminded to keep it. */
   old: z.boolean(),
-  /** Who is active in it, with a session that lives; null where nobody is. */
+  /** The active account and its live session, or null. */
   active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
   accounts: z.array(account),
 });
@@ -159,7 +159,7 @@ const keptAnswer = z.union([
   z.object({ kept: z.literal(false), current: vaultEntry.nullable() }),
 ]);
 
-/** The database did not answer: nothing was concluded, and whatever was asked can be asked again. */
+/** The database did not answer. The call can be repeated. */
 export class VaultUnavailable extends Error {
   override name = "VaultUnavailable";
 }
@@ -190,7 +190,7 @@ export interface Vault {
   /** The browser has shown its newest secret: the one before may go. Where that fails, the next request tells again. */
   noteArrival(device: Device): Promise<void>;
   /**
-   * Notes that an entry's session is over; `listed` leaves the account on the list, to be signed in to again.
+   * Notes that an entry's session has ended; `listed` keeps the account on the list, for another sign-in.
    * @returns false where another rotation came first
    */
   lose(device: Device, options: { entry: VaultEntry; listed: boolean }): Promise<boolean>;

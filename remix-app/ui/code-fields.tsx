@@ -88,7 +88,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
   );
 }
 
-/** A QR code: dark on white whatever the appearance, since readers expect it so. */
+/** A QR code. It is dark on white in both themes, as readers expect. */
 export function QrCodeImage({ size, path, label }: { size: number; path: string; label: string }) {
   return (
     <svg

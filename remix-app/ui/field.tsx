@@ -58,7 +58,7 @@ function describes(id: string, { hint, error }: Omit<Described, "label">) {
   };
 }
 
-/** A labelled input; its hint and error stand above it and are tied to it. */
+/** A labelled input, with its hint and error above it and described by them. */
 export function Field({ field, label, hint, error = field?.errors?.[0], aside, trailing, ...input }: FieldProps) {
   const id = input.id ?? field?.id ?? input.name ?? "";
   return (
@@ -178,7 +178,7 @@ export function Select({
   );
 }
 
-/** A switch of a form, with its label beside it. */
+/** A checkbox of a form with its label. */
 export function CheckBox({
   label,
   hint,

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 
 const folder = "scripts/local-stack/";
 const services = /^scripts\/local-stack\/(services|runner)\//;
-/** What services and the runner may use besides each other. */
+/** What services and the runner may use in addition to each other. */
 const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/functions\/_shared\/[\w-]+)\.ts$/;
 
 /** Modules that scripts outside the folder may import, below it. */
@@ -75,7 +75,7 @@ describe("the border of the local stack", () => {
     expect(show(wrong)).toEqual([]);
   });
 
-  test("has no door that nobody uses", () => {
+  test("has no unused entry", () => {
     const used = new Set(crossing.filter(({ from }) => !isTest(from)).map(({ to }) => to.slice(folder.length)));
     const usedByTests = new Set(crossing.map(({ to }) => to.slice(folder.length)));
     expect(openToScripts.filter((name) => !used.has(name))).toEqual([]);

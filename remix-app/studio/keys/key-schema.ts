@@ -83,7 +83,7 @@ export const issuedKey = z.object({ key: keySummary, secret: z.string() });
 export type IssuedKey = z.output<typeof issuedKey>;
 
 /**
- * Whether a text is one address, or a network in CIDR notation without bits beside its prefix, as Postgres takes it.
+ * Whether a text is one address, or a network in CIDR notation without bits after its prefix, as Postgres accepts it.
  * IPv4 in the spelling of an IPv6 socket (RFC 4291, 2.5.5.2) is none: callers have it as IPv4, and no key would match.
  */
 export function isNetworkAddress(text: string): boolean {
@@ -94,7 +94,7 @@ export function isNetworkAddress(text: string): boolean {
   return length <= bits.length && !bits.slice(length).includes("1");
 }
 
-/** An address's bits as digits; null where it is no address that a caller can have. */
+/** Returns an address's bits as digits, or null if a caller cannot have it. */
 function bitsOf(address: string): string | null {
   if (isIPv4(address)) return digits(address.split(".").map(Number), 8);
   if (!isIPv6(address) || address.includes("%")) return null;

@@ -103,7 +103,7 @@ export function createChatAnswer(): { take: (data: string) => void; answer: () =
   };
 }
 
-/** An answer that came whole, by way of what its stream would have been. @throws Error for what is no completion */
+/** Reads a whole answer as the events of its stream. @throws Error if it is not a completion */
 export function readWholeAnswer(text: string): ChatAnswer {
   const { choices, platform } = parseAnswer(text);
   const [{ message, finish_reason }] = choices;

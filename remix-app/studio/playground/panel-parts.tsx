@@ -47,7 +47,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
   );
 }
 
-/** Why there is no answer, and what to quote. */
+/** Why the answer is missing, and what to quote. */
 export function FailureNotice({ failure }: { failure: Failure | null }) {
   if (!failure) return null;
   return (

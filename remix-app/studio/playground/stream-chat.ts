@@ -62,8 +62,8 @@ export function postJson(
 }
 
 /**
- * Fetches from our own server. A session that owes its second step cannot go on: the page's own address leads into the
- * challenge, and from there back to the page.
+ * Fetches from our own server. A session that needs its second step reloads the page, which leads into the challenge and
+ * back to the page.
  */
 async function ask(url: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(url, init);

@@ -5,7 +5,7 @@ import { query } from "../people.ts";
 const sweepers = 5;
 const sweepLimitMs = 20_000;
 
-/** Sends the mails to an address that nobody sends already, as many servers do at the same time. */
+/** Sends an address's mails that no server has claimed, as many servers do at the same time. */
 export async function sweep(email: string): Promise<void> {
   await query(
     `update private.outgoing_mails set next_attempt_at = now()

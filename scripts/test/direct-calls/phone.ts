@@ -12,7 +12,7 @@ export const provider = "keycloak";
 export const phoneAgent = "ExamplePhone/1.4 (iOS 19.1)";
 const landing = `${base}/landing`;
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies are whatever the server under test says
+// biome-ignore lint/suspicious/noExplicitAny: bodies are the server under test's
 export type Answer = { status: number; body: any; location: string };
 
 interface CallOptions {

@@ -2,7 +2,7 @@
 export const supabaseAuthVersion = "v2.196.0";
 
 /**
- * - `reads`: changes no account, and is no step of a change
+ * - `reads`: changes no account and is not part of a change
  * - `changes`: changes an account or begins, continues or ends a change, by the publishable key or a user's own token
  * - `admin`: needs a token of an administrator
  * - otherwise the setting that switches it on, which the stack leaves off

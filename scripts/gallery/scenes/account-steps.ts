@@ -1,0 +1,99 @@
+import { arrive, press, type Scene, whose } from "../state.ts";
+
+/** An authenticator of the browser's own, that answers at once. */
+export async function addPasskey({ page }: Scene): Promise<void> {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("WebAuthn.enable");
+  await cdp.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  await page.goto("/settings/security/passkeys/new");
+  await press(page, "Add passkey");
+  await page.waitForURL((url) => url.hash === "#passkeys");
+}
+
+/** Links a provider's account. */
+export async function link({ page, world }: Scene): Promise<void> {
+  await page.goto("/settings/security");
+  await press(page, "Link Google account");
+  await page.getByLabel("Email").fill(`robin.${crypto.randomUUID().slice(0, 4)}@gmail.example`);
+  await press(page, "Continue");
+  await page.waitForURL((url) => url.origin === world.base);
+}
+
+/** Everything that the security page can list. */
+export async function fillSecurityPage(scene: Scene): Promise<void> {
+  const person = whose(scene);
+  await addPasskey(scene);
+  await link(scene);
+  await Promise.all([1, 2].map(() => scene.world.signIn(person)));
+  await scene.page.reload();
+}
+
+/** Links a provider's account and adds a passkey, as a direct call of the identity backend does. */
+export async function addDirectly(scene: Scene): Promise<void> {
+  const { id } = whose(scene);
+  const { query } = scene.world;
+  await query(
+    `insert into auth.identities
+       (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+     values (gen_random_uuid()::text, $1::uuid, jsonb_build_object('sub', $1::text, 'email', 'somebody.else@mail.example'),
+       'google', now(), now(), now())`,
+    [id],
+  );
+  await query(
+    `insert into auth.webauthn_credentials (user_id, credential_id, public_key, friendly_name)
+     values ($1, decode(md5(random()::text), 'hex'), '', 'iCloud Keychain')`,
+    [id],
+  );
+  await scene.page.reload();
+}
+
+/** Signs in to the satellite, and lets an app use AI in their own workspace. */
+export async function connectApps(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  await page.goto(`${world.satellite}/sign-in`);
+  await page
+    .getByRole("button", { name: /^Continue as/ })
+    .first()
+    .click();
+  await page.getByText("Signed in as").waitFor();
+  await world.connectApp(whose(scene), await world.ownWorkspace(whose(scene)));
+  await page.goto("/settings/security/apps");
+}
+
+export async function askToDisconnect(scene: Scene): Promise<void> {
+  await connectApps(scene);
+  await scene.page.getByRole("link", { name: /^Disconnect Sitzung/ }).click();
+  await arrive(scene.page, /^Disconnect Sitzung/);
+}
+
+export async function askForEmailChange(scene: Scene): Promise<string> {
+  const email = `robin.new.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
+  await scene.page.goto("/settings/profile/email");
+  await scene.page.getByLabel("New email").fill(email);
+  await press(scene.page, "Change email");
+  await scene.page.getByText("We mailed both addresses.").waitFor();
+  return email;
+}
+
+export async function confirmHalf(scene: Scene): Promise<void> {
+  const { page, world } = scene;
+  await page.goto(await world.confirmationLink(await askForEmailChange(scene)));
+  await press(page, "Confirm");
+  await arrive(page, "One mailbox to go");
+}
+
+export async function createWorkspace({ page }: Scene): Promise<void> {
+  await page.goto("/workspaces");
+  await page.getByLabel("Name").fill("Aurora");
+  await press(page, "Create workspace");
+  await arrive(page, "Aurora");
+}

@@ -16,8 +16,12 @@ export type Claims = {
 export type Database = {
   /** Runs one statement as the role of the moment: `postgres`, outside `as…`. */
   query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
-  /** Does `work` as the Data API would for this token: role, claims; an error undoes what the work did. */
-  asUser<Result>(claims: Claims, work: () => Promise<Result>): Promise<Result>;
+  /** Does `work` as the Data API would for this token: role, claims, headers; an error undoes what the work did. */
+  asUser<Result>(
+    claims: Claims,
+    work: () => Promise<Result>,
+    options?: { headers?: Record<string, string> },
+  ): Promise<Result>;
   /** Does `work` as another role without claims. */
   asRole<Result>(
     role: "anon" | "authenticated" | "service_role" | "gateway",
@@ -67,11 +71,16 @@ function databaseOn(client: Client): Database {
       return rows;
     },
     asRole,
-    asUser: (claims, work) =>
+    asUser: (claims, work, { headers = {} } = {}) =>
       asRole("authenticated", async () => {
-        await client.query("select set_config('request.jwt.claims', $1, true)", [JSON.stringify(claims)]);
+        await client.query(
+          "select set_config('request.jwt.claims', $1, true), set_config('request.headers', $2, true)",
+          [JSON.stringify(claims), JSON.stringify(headers)],
+        );
         const result = await work();
-        await client.query("select set_config('request.jwt.claims', '', true)");
+        await client.query(
+          "select set_config('request.jwt.claims', '', true), set_config('request.headers', '', true)",
+        );
         return result;
       }),
   };
@@ -151,23 +160,40 @@ export async function join(
   );
 }
 
-/** Inserts a mobile approval that is bound to a session. Seconds count from 1970. */
+/**
+ * Inserts a mobile approval that is bound to a session. Seconds count from 1970.
+ * @param options.proofKey of the proofs without which it does not count
+ */
 export async function bindApproval(
   db: Database,
-  { claims, factorId, secondFactorAt }: { claims: Claims; factorId: string; secondFactorAt: number },
+  {
+    claims,
+    factorId,
+    secondFactorAt,
+    proofKey,
+  }: { claims: Claims; factorId: string; secondFactorAt: number; proofKey?: Uint8Array },
 ): Promise<string> {
   const now = await currentSecond(db);
   const row = await one<{ id: string }>(db, {
     sql: `insert into private.login_challenges (
             kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at,
             approved_at, approver_session_id, approver_factor_id, second_factor_at,
-            bound_session_id, bound_at, valid_until
+            bound_session_id, bound_at, valid_until, proof_key
           ) values (
             'mfa_mobile', 'bound', $1, $2, $3, $3, now() + interval '5 minutes',
             to_timestamp(greatest($4::float8, $6::float8)), gen_random_uuid(), $5, to_timestamp($4::float8),
-            $2, now(), to_timestamp($7::float8)
+            $2, now(), to_timestamp($7::float8), $8
           ) returning id`,
-    values: [claims.sub, claims.session_id, randomBytes(32), secondFactorAt, factorId, now, now + 3600],
+    values: [
+      claims.sub,
+      claims.session_id,
+      randomBytes(32),
+      secondFactorAt,
+      factorId,
+      now,
+      now + 3600,
+      proofKey ? Buffer.from(proofKey) : null,
+    ],
   });
   return row.id;
 }

@@ -9,7 +9,7 @@ create or replace function private.account_required_mfa_satisfied() returns bool
   set search_path = ''
 as $$
 begin
-  return private.session_satisfies_mfa(auth.jwt());
+  return private.session_satisfies_mfa(private.caller_claims());
 end
 $$;
 comment on function private.account_required_mfa_satisfied() is

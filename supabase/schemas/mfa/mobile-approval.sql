@@ -108,6 +108,7 @@ begin
       bound_session_id = c.session_id,
       bound_at = now(),
       valid_until = now() + interval '12 hours',
+      proof_key = (binding ->> 'proofKey')::bytea,
       approval_metadata = c.approval_metadata || jsonb_build_object('sessionId', c.session_id)
   where c.id = private.uuid_or_null(binding ->> 'id')
     and c.kind = 'mfa_mobile'
@@ -123,7 +124,7 @@ begin
   -- As where its factor was removed since, or the account demands a newer proof.
   if not private.session_satisfies_mfa(claims) then
     update private.login_challenges c
-    set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null
+    set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
     where c.id = challenge.id
     returning c.* into challenge;
   end if;
@@ -131,8 +132,8 @@ begin
 end
 $$;
 comment on function private.bind_mobile_approval(jsonb) is
-  'Binds an approved challenge to the session that asked, for 12 hours: { id, secretHash, claims } → { status: bound, '
-  'validUntil }, or status rejected where it would not help. Null where it is not approved, or was bound before.';
+  'Binds an approved challenge to the session that asked, for 12 hours: { id, secretHash, claims, proofKey } → '
+  '{ status: bound, validUntil }, or status rejected where it would not help. The claims bring a proof by that key. Null where it is not approved, or was bound before.';
 
 -- Definer: factors and sessions are the identity backend's, which the service role cannot read.
 create or replace function private.session_second_factor(claims jsonb) returns jsonb

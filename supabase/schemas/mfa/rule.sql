@@ -78,6 +78,7 @@ as $$
       and c.kind = 'mfa_mobile'
       and c.status = 'bound'
       and c.valid_until > now()
+      and private.is_approval_proven(c, claims ->> 'approval_proof')
       and f.user_id = u.id
       and f.status = 'verified'
     order by c.second_factor_at desc
@@ -88,7 +89,42 @@ as $$
     and (s.not_after is null or s.not_after > now())
 $$;
 comment on function private.session_facts(jsonb) is
-  'What the database knows of a token''s session at this moment: no row where it has ended or is another user''s.';
+  'What the database knows of a token''s session at this moment: no row where it has ended or is another user''s. A mobile '
+  'approval is among it only if the claims prove that the browser holds its cookie.';
+
+create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
+  language sql
+  stable
+  security invoker
+as $$
+  select case
+    -- Release 0.1.0 binds approvals without a key. Its servers check the cookie themselves.
+    when (approval).proof_key is null then true
+    when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
+      left(proof, 10)::bigint
+        between floor(extract(epoch from now()))::bigint - 60 and floor(extract(epoch from now()))::bigint + 60
+      -- Hashes are compared, so that the time it takes says nothing about the expected value.
+      and sha256(decode(right(proof, 64), 'hex')) = sha256(extensions.hmac(
+        convert_to((approval).bound_session_id || ' ' || left(proof, 10), 'UTF8'), (approval).proof_key, 'sha256'
+      ))
+    else false
+  end
+$$;
+comment on function private.is_approval_proven(private.login_challenges, text) is
+  'Whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 in hex>", the '
+  'HMAC by the approval''s key over "<session id> <second>".';
+
+create or replace function private.caller_claims() returns jsonb
+  language sql
+  stable
+  security invoker
+as $$
+  select auth.jwt() || jsonb_build_object(
+    'approval_proof', nullif(current_setting('request.headers', true), '')::jsonb -> 'x-mfa-approval'
+  )
+$$;
+comment on function private.caller_claims() is
+  'The claims of a caller of the Data API, with the proof of a mobile approval that our server sends as a header.';
 
 create or replace function private.satisfies_required_mfa(
   app_metadata jsonb,

@@ -9,7 +9,7 @@ create or replace function public.session_state() returns jsonb
   set search_path = ''
 as $$
 declare
-  claims jsonb := auth.jwt();
+  claims jsonb := private.caller_claims();
 begin
   return coalesce((
     select jsonb_build_object(
@@ -55,7 +55,7 @@ comment on function public.session_state() is
   'infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
   'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
   'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
-  'session''s own proofs would not, so that a browser has to bring the approval''s cookie as well.';
+  'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';
 
 -- Definer: as session_state, and the device is server-owned. It answers about the caller's own token, and about the
 -- device whose 256-bit secret the caller shows.

@@ -20,6 +20,7 @@ const nobody: RequestSession = {
   stored: null,
   deviceCookie: null,
   issuedState: notHere,
+  approvalProof: notHere,
   store: notHere,
   storeDevice: notHere,
   refresh: notHere,

@@ -4,6 +4,7 @@ import { utcDay } from "#shared/utc-time.ts";
 import type { CsvColumn } from "../http/csv.ts";
 import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
+import { claimsFor } from "../session/approval-proof.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
 const lineSchema = z.array(
@@ -68,7 +69,7 @@ export async function readAuditLog(
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const { actor, target, action, from, to } = filters;
   const args = {
-    reader: auth.status === "authenticated" ? auth.claims : {},
+    reader: auth.status === "authenticated" ? claimsFor(context, auth.claims) : {},
     filters: {
       ...(actor ? { actor } : {}),
       ...(target ? { target } : {}),

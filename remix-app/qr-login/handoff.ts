@@ -3,11 +3,11 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
+import { claimsFor } from "../session/approval-proof.ts";
 import {
   type BegunChallenge,
   beginChallenge,
   type ChallengeKey,
-  claimsFor,
   isChallengeId,
   refusalOf,
   secretHashOf,
@@ -63,7 +63,7 @@ export async function decideChallenge(
   const decision = {
     id: key.id,
     secretHash: secretHashOf(key.secret),
-    claims: claimsFor(claims),
+    claims: claimsFor(context, claims),
     approve,
     device,
   };
@@ -96,7 +96,7 @@ export async function consumeChallenge(
 ): Promise<Consumption> {
   const { env, requestId } = context;
   const database = createServiceClient(env).schema("private");
-  const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
+  const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
   const { data, error } = await database.rpc("claim_qr_challenge", { claim });
   const outcome = claimed.safeParse(data);
   if (error || !outcome.success) throw unanswered(context, { asked: "claim_qr_challenge", error });
@@ -111,7 +111,7 @@ export async function consumeChallenge(
     throw unmintable(minted.status, requestId);
   }
 
-  const completion = { id: key.id, claims: claimsFor(claims), mintedSessionId: minted.claims.session_id };
+  const completion = { id: key.id, claims: claimsFor(context, claims), mintedSessionId: minted.claims.session_id };
   const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
   const end = completed.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { KeyRing } from "../keys/derived-key.ts";
+import { claimsFor } from "../session/approval-proof.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
 import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
@@ -22,10 +23,13 @@ export async function mintCrossAppToken(
   if (session.auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
   const keys = await requireAppKeys(context);
   await requireAllowance(context, { action: "handoff", userId: user.id });
-  const { sub, session_id, aal, amr } = session.auth.claims;
   const proved = await callAppFunction(context, {
     name: "required_mfa_proof",
-    args: { claims: { sub, session_id, aal, amr }, target_app: targetApp, lifetime_seconds: expirySeconds },
+    args: {
+      claims: claimsFor(context, session.auth.claims),
+      target_app: targetApp,
+      lifetime_seconds: expirySeconds,
+    },
     schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
   });
   const noApp = () => problem("NOT_FOUND", { requestId, detail: "There is no such app, or it is turned off." });

@@ -1,7 +1,6 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import type { Claims } from "#shared/claims.ts";
 import { deviceName } from "../activity/device-name.ts";
 import type { CookieDefinition } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
@@ -46,11 +45,6 @@ export function isChallengeId(id: string): boolean {
 /** Of a secret of 256 random bits, as the Data API takes a bytea; those need no slow hash. */
 export function secretHashOf(secret: string): string {
   return `\\x${createHash("sha256").update(secret).digest("hex")}`;
-}
-
-/** What the database reads of a token's claims. */
-export function claimsFor({ sub, session_id, aal, amr }: Claims) {
-  return { sub, session_id, aal, amr };
 }
 
 /**

@@ -182,7 +182,7 @@ function sign({ id, secret }: Device, key: Uint8Array): Buffer {
   return hmac(key, `${id}.${secret}`);
 }
 
-type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
+export type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY" | "PARENT_DOMAIN"> };
 
 /** What the cookie of a request is worth. `stale`: it is another session's, too old or no cookie of ours. */
 export type HeldApproval = "none" | "held" | "stale";

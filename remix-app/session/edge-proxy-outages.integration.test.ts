@@ -30,7 +30,7 @@ beforeEach(async () => {
     verifyClaims: createClaimsVerifier({ supabaseUrl, now }),
     refreshSession,
     vault,
-    fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, device }),
+    fetchState: (token, asked) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, ...asked }),
     now,
   });
   services = { proxy, refreshSession, vault };

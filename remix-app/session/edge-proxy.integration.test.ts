@@ -69,7 +69,7 @@ async function startProxy() {
     verifyClaims: createClaimsVerifier({ supabaseUrl: url }),
     refreshSession,
     vault,
-    fetchState: (token, device) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, device }),
+    fetchState: (token, asked) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, ...asked }),
   });
   return {
     calls,
@@ -92,7 +92,8 @@ async function startProxy() {
   };
 }
 
-const stateOf = (accessToken: string) => fetchSessionState(accessToken, { supabaseUrl: url, publishableKey });
+const stateOf = (accessToken: string) =>
+  fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null });
 
 describe("against the running backend", () => {
   test("a sign-in is known by its claims, and alive in the database", async () => {
@@ -116,7 +117,10 @@ describe("against the running backend", () => {
     expect(tokens).not.toContain(session.refresh_token);
     for (const { auth } of results) expect(auth.status).toBe("authenticated");
     const [first] = results;
-    const { data } = await createDataClient(env, first?.kept?.access_token ?? "")
+    const { data } = await createDataClient(env, {
+      accessToken: first?.kept?.access_token ?? "",
+      approvalProof: () => null,
+    })
       .from("profiles")
       .select("id");
     expect(data).toEqual([{ id: userId }]);

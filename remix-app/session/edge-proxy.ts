@@ -39,7 +39,10 @@ export interface EdgeProxyOptions {
   refreshSession: SessionRefresher;
   vault: Vault;
   /** Asks for a session's state and its browser's at once. */
-  fetchState: (accessToken: string, device: Device) => Promise<DeviceSessionState>;
+  fetchState: (
+    accessToken: string,
+    options: { device: Device; approvalProof: string | null },
+  ) => Promise<DeviceSessionState>;
   now?: () => number;
 }
 
@@ -48,6 +51,8 @@ export interface RequestCredentials {
   /** What the cookies bring. */
   session: StoredSession | null;
   device: Device | null;
+  /** Proves that the browser holds the mobile approval of a session; null if it does not. */
+  approvalProof: (sessionId: string) => string | null;
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
 }
@@ -77,7 +82,8 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
   }
 
-  async function fromCookie({ session: brought, device, identityHeaders }: RequestCredentials): Promise<Verdict> {
+  async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
+    const { session: brought, device, approvalProof, identityHeaders } = credentials;
     let held = brought;
     /** Tokens that were refused before their end: the backend decides whether their session lives on. */
     const refused = new Set<string>();
@@ -98,7 +104,10 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         return null;
       }
       const { claims } = result;
-      const { state, device: view } = await fetchState(accessToken, owner);
+      const { state, device: view } = await fetchState(accessToken, {
+        device: owner,
+        approvalProof: approvalProof(claims.session_id),
+      });
       const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
       if (state.status === "refused") refused.add(accessToken);
       if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
@@ -199,7 +208,7 @@ export async function openSessionServices(env: Env): Promise<SessionServices> {
     verifyClaims: createClaimsVerifier({ supabaseUrl }),
     refreshSession,
     vault,
-    fetchState: (accessToken, device) => fetchDeviceSessionState(accessToken, { supabaseUrl, publishableKey, device }),
+    fetchState: (accessToken, asked) => fetchDeviceSessionState(accessToken, { supabaseUrl, publishableKey, ...asked }),
   });
   return { proxy, refreshSession, vault };
 }

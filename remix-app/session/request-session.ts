@@ -5,6 +5,7 @@ import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
+import { heldApprovalProof } from "./approval-proof.ts";
 import {
   clearApprovalCookie,
   clearSessionCookie,
@@ -37,6 +38,8 @@ export interface RequestSession {
   state(): Promise<SessionState>;
   /** The state of the session that this response leaves in the browser; read again. */
   issuedState(): Promise<SessionState>;
+  /** A proof of this moment that the browser holds the session's mobile approval; null without, and for a bearer. */
+  approvalProof(): string | null;
   /** Takes the session from the browser, in every variant of its cookie, and the approval that it may hold. */
   clear(): void;
   /** The session that the browser holds from now on; null also where it was too large for a cookie. */
@@ -91,7 +94,14 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   const byCookie = authorization === null;
   const brought = byCookie ? await readSessionCookie(jar, scope) : null;
   let deviceCookie = byCookie ? readDeviceCookie(jar, { origin, cookie: vault.keys.cookie }) : null;
-  const verdict = await proxy({ authorization, session: brought, device: deviceCookie, identityHeaders: headers });
+  const approvalProof = (sessionId: string) => (byCookie ? heldApprovalProof({ env, jar, origin }, sessionId) : null);
+  const verdict = await proxy({
+    authorization,
+    session: brought,
+    device: deviceCookie,
+    approvalProof,
+    identityHeaders: headers,
+  });
   const { auth, device } = verdict;
   const judged = verdict.session;
   let stored = judged;
@@ -103,6 +113,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
       publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
+      approvalProof: approvalProof(claimsOfIssued(accessToken).session_id),
     });
   let asked: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
 
@@ -160,6 +171,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     get deviceCookie() {
       return deviceCookie;
     },
+    approvalProof: () => (auth.status === "authenticated" ? approvalProof(auth.claims.session_id) : null),
     issuedState: async () => (stored ? ask(stored.access_token) : { status: "over" }),
     clear: () => {
       setSession(null);

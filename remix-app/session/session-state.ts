@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { policyTimeoutMs } from "../supabase/data-api.ts";
+import { policyTimeoutMs, setApprovalProof } from "../supabase/data-api.ts";
 import type { Device } from "./cookies.ts";
 import { type DeviceView, deviceView } from "./vault.ts";
 
@@ -19,7 +19,7 @@ const facts = z.object({
     state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
     required: z.boolean(),
     satisfied: z.boolean(),
-    /** By a mobile approval alone, which a browser has to bring the cookie of as well. */
+    /** By a mobile approval alone. One that release 0.1.0 bound has no key: we check its cookie. */
     byApproval: z.boolean(),
   }),
   infrastructureAdmin: z.boolean(),
@@ -52,6 +52,8 @@ export interface DeviceSessionState {
 export interface SessionStateOptions {
   supabaseUrl: string;
   publishableKey: string;
+  /** Of the session's mobile approval; null if the browser does not hold its cookie. */
+  approvalProof: string | null;
   fetch?: typeof globalThis.fetch;
 }
 
@@ -80,16 +82,18 @@ async function ask(
   accessToken: string,
   options: SessionStateOptions & { name: string; args: Record<string, string> },
 ): Promise<object | "refused" | "unavailable"> {
-  const { supabaseUrl, publishableKey, fetch = globalThis.fetch, name, args } = options;
+  const { supabaseUrl, publishableKey, approvalProof, fetch = globalThis.fetch, name, args } = options;
+  const headers = new Headers({
+    apikey: publishableKey,
+    Authorization: `Bearer ${accessToken}`,
+    "Content-Type": "application/json",
+    Accept: "application/json",
+  });
+  setApprovalProof(headers, approvalProof);
   try {
     const response = await fetch(`${supabaseUrl}/rest/v1/rpc/${name}`, {
       method: "POST",
-      headers: {
-        apikey: publishableKey,
-        Authorization: `Bearer ${accessToken}`,
-        "Content-Type": "application/json",
-        Accept: "application/json",
-      },
+      headers,
       body: JSON.stringify(args),
       signal: AbortSignal.timeout(policyTimeoutMs),
     });

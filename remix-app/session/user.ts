@@ -46,7 +46,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
   const { facts } = state;
   const { accessToken, claims } = auth;
   return {
-    data: createDataClient(env, accessToken),
+    data: createDataClient(env, { accessToken, approvalProof: session.approvalProof }),
     id: claims.sub,
     email: facts.user.email ?? "",
     displayName: facts.user.displayName,
@@ -54,27 +54,21 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     sessionId: claims.session_id,
     aal: facts.aal,
     provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
-    mfa: auth.via === "cookie" ? mfaOfBrowser(context, facts) : mfaOfBearer(facts),
+    mfa: mfaOf(context, { facts, via: auth.via }),
     infrastructureAdmin: facts.infrastructureAdmin,
   };
 }
 
 /**
- * What a browser's session still has to prove: a mobile approval counts there beside its cookie alone, and a cookie
- * that helps nobody is taken away.
+ * What a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer; a cookie that
+ * does not help is cleared.
  */
-function mfaOfBrowser(context: AppLoadContext, facts: SessionFacts): MfaFacts {
+function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" }): MfaFacts {
   const mfa = mfaFactsOf(facts);
-  const held = heldApproval(context, facts.sessionId);
+  const held = via === "cookie" ? heldApproval(context, facts.sessionId) : "none";
   const satisfied = mfa.satisfied && (!facts.policy.byApproval || held === "held");
   if (held === "stale" || (held === "held" && !satisfied)) clearApprovalCookie(context);
   return { ...mfa, satisfied };
-}
-
-/** What a bearer's session still has to prove. It has no cookie of an approval, so that none counts for it. */
-function mfaOfBearer(facts: SessionFacts): MfaFacts {
-  const mfa = mfaFactsOf(facts);
-  return { ...mfa, satisfied: mfa.satisfied && !facts.policy.byApproval };
 }
 
 /** What pages call whoever looks at them: by the email, where the account has one. */

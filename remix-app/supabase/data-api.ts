@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { z } from "zod";
+import { approvalProofHeader } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 
@@ -54,13 +55,31 @@ export async function callFunction<Schema extends z.ZodType>(
   throw problem("UNAVAILABLE", { requestId });
 }
 
-/** The client for the Data API of one request, as the user whose token it is, under row-level security. */
-export function createDataClient(env: Env, accessToken: string): SupabaseClient {
+/**
+ * The client for the Data API of one request, as the user whose token it is, under row-level security.
+ * @param options.approvalProof makes the proof of the session's mobile approval for each call
+ */
+export function createDataClient(
+  env: Env,
+  { accessToken, approvalProof }: { accessToken: string; approvalProof: () => string | null },
+): SupabaseClient {
+  const fetchWithTimeout = fetchWithin(dataTimeoutMs);
   return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
     accessToken: async () => accessToken,
     db: askedOnce,
-    global: { fetch: fetchWithin(dataTimeoutMs) },
+    global: {
+      fetch: (input, init) => {
+        const headers = new Headers(init?.headers);
+        setApprovalProof(headers, approvalProof());
+        return fetchWithTimeout(input, { ...init, headers });
+      },
+    },
   });
+}
+
+/** Adds the proof of a mobile approval to a call of our server with a session's token. */
+export function setApprovalProof(headers: Headers, proof: string | null): void {
+  if (proof !== null) headers.set(approvalProofHeader, proof);
 }
 
 /** Returns a fetch with a timeout in addition to the caller's signal. */

@@ -40,7 +40,7 @@ const places: Record<string, (db: Database, approved: Approved, proof?: string) 
     asCaller(db, { claims, proof }, () => db.query("select public.create_workspace('Proof')")).then(
       () => true,
       (error: { code: string }) => {
-        expect(error.code).toBe("42501");
+        expect(error.code).toBe("PT403");
         return false;
       },
     ),

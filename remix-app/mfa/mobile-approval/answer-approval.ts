@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
-import { claimsFor, isChallengeId, refusalOf, unanswered } from "../../session/challenge.ts";
+import { claimsFor } from "../../session/approval-proof.ts";
+import { isChallengeId, refusalOf, unanswered } from "../../session/challenge.ts";
 import type { ApprovalList } from "../../session/challenge-operations.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
@@ -36,7 +37,7 @@ export async function pendingApprovals(context: AppLoadContext, claims: Claims):
   const { env } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("pending_mobile_approvals", { claims: claimsFor(claims) });
+    .rpc("pending_mobile_approvals", { claims: claimsFor(context, claims) });
   const listed = listing.safeParse(data);
   if (error || !listed.success) throw unanswered(context, { asked: "pending_mobile_approvals", error });
   if (listed.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
@@ -67,7 +68,7 @@ export async function answerApproval(
     .rpc("decide_mobile_approval", {
       decision: {
         id: challengeId,
-        claims: claimsFor(claims),
+        claims: claimsFor(context, claims),
         approve,
         pairCodeHash: pairCodeHash(env, { challengeId, pairCode }),
         device,

@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
+import { approvalProofKey, claimsFor, proveApproval } from "../../session/approval-proof.ts";
 import {
   type ChallengeKey,
   type ChallengeProgress,
-  claimsFor,
   requireChallenge,
   secretHashOf,
   unanswered,
@@ -30,7 +30,12 @@ export async function bindApproval(
   const asked = { kind: "mfa_mobile", key, sessionId } as const;
   let progress = await requireChallenge(context, asked);
   if (progress.status === "approved") {
-    const binding = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(claims) };
+    const binding = {
+      id: key.id,
+      secretHash: secretHashOf(key.secret),
+      claims: { ...claimsFor(context, claims), approval_proof: proveApproval(env, sessionId) },
+      proofKey: `\\x${Buffer.from(approvalProofKey(env, sessionId)).toString("hex")}`,
+    };
     const { data, error } = await createServiceClient(env).schema("private").rpc("bind_mobile_approval", { binding });
     const bound = answer.safeParse(data);
     if (error || !bound.success) throw unanswered(context, { asked: "bind_mobile_approval", error });

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { askGateway, headersForClient } from "../../gateway/ask-gateway.ts";
 import { problem } from "../../http/problem.ts";
+import { setApprovalProof } from "../../supabase/data-api.ts";
 
 /** What the playground asks of the gateway, and where. */
 export const endpoints = { chat: "/chat/completions", speech: "/audio/speech", embeddings: "/embeddings" } as const;
@@ -29,6 +30,7 @@ export async function askAsMember(context: AppLoadContext, asked: Asked): Promis
     "x-platform-workspace-id": asked.workspaceId,
     "x-platform-operation": feature,
   });
+  setApprovalProof(headers, session.approvalProof());
   if ("body" in asked && asked.contentType !== null) headers.set("content-type", asked.contentType);
   const { path, signal } = asked;
   const call = "body" in asked ? { method: "POST" as const, body: asked.body } : { method: "GET" as const };

@@ -19,6 +19,12 @@ const jwksRetryAfterMs = 5_000;
 /** How many tokens' signatures are remembered; of more, the first goes. Some 2 MB. */
 export const maxRemembered = 1_000;
 
+/**
+ * The header by which our web server proves to the Data API and the gateway that a browser showed the cookie of its
+ * session's mobile approval. Only the database judges it.
+ */
+export const approvalProofHeader = "x-mfa-approval";
+
 const claimsSchema = z.object({
   sub: z.uuid(),
   session_id: z.uuid(),

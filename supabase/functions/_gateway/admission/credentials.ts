@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { type AiCredentialKind, aiCredentialKind } from "../../_shared/ai-key.ts";
-import type { Claims, ClaimsVerifier } from "../../_shared/claims.ts";
+import { approvalProofHeader, type Claims, type ClaimsVerifier } from "../../_shared/claims.ts";
 import { GatewayError } from "../http/errors.ts";
 
 /**
  * What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex; or, of a person's
- * own session, the claims of a token that was found good.
+ * own session, the claims of a token that was found good, and the proof of its mobile approval where our web server sent one.
  */
-export type Credential =
-  | { source: AiCredentialKind; hash: string }
-  | { source: "session"; claims: Pick<Claims, "sub" | "session_id" | "aal" | "amr"> };
+export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
+
+type SessionClaims = Pick<Claims, "sub" | "session_id" | "aal" | "amr"> & { approval_proof: string | undefined };
 
 export type CredentialReader = (request: Request) => Promise<Credential>;
 
@@ -35,7 +35,8 @@ export function createCredentialReader(
     if (result.status === "unavailable") throw new GatewayError("AUTH_UNAVAILABLE");
     if (result.status === "refused") throw new GatewayError("invalid_api_key");
     const { sub, session_id, aal, amr } = result.claims;
-    return { source: "session", claims: { sub, session_id, aal, amr } };
+    const approval_proof = request.headers.get(approvalProofHeader) ?? undefined;
+    return { source: "session", claims: { sub, session_id, aal, amr, approval_proof } };
   };
 }
 

@@ -1,0 +1,29 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { Claims } from "#shared/claims.ts";
+import type { Env } from "../config/env.server.ts";
+import { derivedKey, hmac } from "../keys/derived-key.ts";
+import { type ApprovalContext, heldApproval } from "./cookies.ts";
+
+/** Returns the key of a session's proofs. The database keeps it with the approval. */
+export function approvalProofKey(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): Uint8Array {
+  return derivedKey(env, `mobile approval proof ${sessionId}`);
+}
+
+/**
+ * Returns a proof that our server saw the approval's cookie: "<second>.<HMAC in hex>". The database takes it for 60 s
+ * (`private.is_approval_proven`).
+ */
+export function proveApproval(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): string {
+  const second = Math.floor(Date.now() / 1000);
+  return `${second}.${hmac(approvalProofKey(env, sessionId), `${sessionId} ${second}`).toString("hex")}`;
+}
+
+/** Returns a proof of the session's mobile approval, or null if the browser does not hold its cookie. */
+export function heldApprovalProof(context: ApprovalContext, sessionId: string): string | null {
+  return heldApproval(context, sessionId) === "held" ? proveApproval(context.env, sessionId) : null;
+}
+
+/** Returns what the database reads of the claims of this request's token, with the proof of its mobile approval. */
+export function claimsFor({ session }: AppLoadContext, { sub, session_id, aal, amr }: Claims) {
+  return { sub, session_id, aal, amr, approval_proof: session.approvalProof() };
+}

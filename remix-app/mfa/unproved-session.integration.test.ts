@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import {
   createPerson,
   deletePerson,
@@ -10,6 +11,7 @@ import {
 } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import type { AuthenticatorApp } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";
 
@@ -19,12 +21,19 @@ const toChallenge = /^\/mfa(\?returnUrl=|$)/;
 const closed = everyRoute.filter(({ route }) => !(route in openRoutes));
 
 // One session each for all routes: nothing that it may do changes anything.
-async function arrive({ required }: { required: boolean }): Promise<SignedInBrowser> {
+async function arrive({
+  required,
+  sign = enter,
+}: {
+  required: boolean;
+  sign?: (person: Person, app: AuthenticatorApp) => Promise<SignedInBrowser>;
+}): Promise<SignedInBrowser> {
   const person = await createPerson();
   people.push(person);
-  await insertAuthenticators(person, ["Phone"]);
+  const [app] = await insertAuthenticators(person, ["Phone"]);
+  if (!app) throw new Error("no app");
   if (required) await requireMfa(person);
-  return enter(person);
+  return sign(person, app);
 }
 afterAll(async () => {
   for (const person of people) await deletePerson(person);
@@ -65,10 +74,13 @@ describe.each([
   });
 });
 
-describe("the token of an account of which MFA is required, as a bearer's,", () => {
+describe.each([
+  ["an account of which MFA is required", (person: Person) => enter(person)],
+  ["a sign-in that a phone approved", enterApproved],
+] as const)("the token of %s, as a bearer's,", (_, sign) => {
   let accessToken: string;
   beforeAll(async () => {
-    accessToken = accessTokenOf(await arrive({ required: true }));
+    accessToken = accessTokenOf(await arrive({ required: true, sign }));
   });
 
   test.concurrent.each(closed)("opens nothing at /$route", async ({ path }) => {

@@ -1,0 +1,29 @@
+import { type AuthenticatorApp, codeOf } from "../../remix-app/testing/authenticator-app.ts";
+import { openPhone, unlockedPhone } from "../../remix-app/testing/phone.ts";
+import { enter, type Person, type SignedInBrowser } from "./people.ts";
+import { readStack } from "./stack.ts";
+
+const { base, supabase } = readStack();
+const challenges = "/api/v1/auth/mfa/mobile/challenges";
+
+/** Enters an account in a browser whose sign-in its phone approves, with a code of the account's authenticator. */
+export async function enterApproved(person: Person, app: AuthenticatorApp): Promise<SignedInBrowser> {
+  // Its code ends every session at AAL1, so the browser comes after it.
+  const prove = { factorId: app.factorId, code: codeOf(app) };
+  const phone = await openPhone({ base, ...supabase }, { ...person, prove });
+  const browser = await enter(person);
+  const { id, secret, pairCode } = JSON.parse((await browser.postJson(challenges, {})).text);
+  await phone.post(`${challenges}/${id}/approve`, { decision: "approve", pairCode, device: unlockedPhone });
+  const { text } = await browser.get(`${challenges}/${id}?secret=${secret}`);
+  if (JSON.parse(text).status !== "bound") throw new Error(`the approval was not bound: ${text}`);
+  return browser;
+}
+
+/** What a browser's Cookie header holds besides the approval. */
+export function cookieWithoutApproval(browser: Pick<SignedInBrowser, "cookie">): string {
+  return browser
+    .cookie()
+    .split("; ")
+    .filter((pair) => !pair.startsWith("ttr_mfa_mobile_approval="))
+    .join("; ");
+}

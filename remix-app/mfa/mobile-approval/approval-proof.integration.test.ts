@@ -190,6 +190,22 @@ test("a proof does not outlive the phone's authenticator", async () => {
   expect(await call(accessTokenOf(browser), proof)).toBe("refused");
 });
 
+test("an approval that a server of 0.1.0 bound, without a key, opens pages with its cookie alone", async () => {
+  const { browser, sessionId } = await approvedMember();
+  await query("update private.login_challenges set proof_key = null where bound_session_id = $1", [sessionId]);
+  const path = "/api/v1/workspaces";
+  expect((await browser.get(path)).status).toBe(200);
+  const headers = { authorization: `Bearer ${accessTokenOf(browser)}`, "x-forwarded-for": newAddress() };
+  const asBearer = await fetch(new URL(path, base), { headers });
+  const withoutCookie = await openBrowser(base, { cookie: cookieWithoutApproval(browser) }).get(path);
+  for (const [status, body] of [
+    [asBearer.status, await asBearer.json()],
+    [withoutCookie.status, JSON.parse(withoutCookie.text)],
+  ]) {
+    expect([status, body]).toMatchObject([403, { code: "MFA_REQUIRED" }]);
+  }
+});
+
 test("our server takes no proof from a visitor", async () => {
   const proof = { "x-mfa-approval": proveApproval(env, sessionId), "x-forwarded-for": newAddress() };
   const credentials: Record<string, string>[] = [

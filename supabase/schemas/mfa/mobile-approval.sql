@@ -133,7 +133,8 @@ end
 $$;
 comment on function private.bind_mobile_approval(jsonb) is
   'Binds an approved challenge to the session that asked, for 12 hours: { id, secretHash, claims, proofKey } → '
-  '{ status: bound, validUntil }, or status rejected where it would not help. The claims bring a proof by that key. Null where it is not approved, or was bound before.';
+  '{ status: bound, validUntil }, or status rejected where it would not help. The claims bring a proof by that key. '
+  'Null where it is not approved, or was bound before.';
 
 -- Definer: factors and sessions are the identity backend's, which the service role cannot read.
 create or replace function private.session_second_factor(claims jsonb) returns jsonb

@@ -114,6 +114,7 @@ comment on function private.is_approval_proven(private.login_challenges, text) i
   'Whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 in hex>", the '
   'HMAC by the approval''s key over "<session id> <second>".';
 
+-- PostgREST keeps a request's headers in request.headers, with their names in lower case.
 create or replace function private.caller_claims() returns jsonb
   language sql
   stable

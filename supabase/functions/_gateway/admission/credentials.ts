@@ -5,7 +5,8 @@ import { GatewayError } from "../http/errors.ts";
 
 /**
  * What the database is told of a credential: where it comes from and the SHA-256 of its text, in hex; or, of a person's
- * own session, the claims of a token that was found good, and the proof of its mobile approval where our web server sent one.
+ * own session, the claims of a token that was found good, with the proof of its mobile approval if our web server sent
+ * one.
  */
 export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
 

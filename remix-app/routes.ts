@@ -5,7 +5,9 @@ export default [
   index("routes/home.tsx"),
 
   route("login", "routes/sign-in/login.tsx"),
+  route("login/code", "routes/sign-in/code.tsx"),
   route("add-account", "routes/sign-in/login.tsx", { id: "add-account" }),
+  route("add-account/code", "routes/sign-in/code.tsx", { id: "add-account-code" }),
   route("add-account/new", "routes/sign-in/signup.tsx", { id: "add-account-new" }),
   route("accounts", "routes/sign-in/accounts.tsx"),
   route("login/passkey", "routes/sign-in/passkey-sign-in.ts"),
@@ -49,6 +51,7 @@ export default [
   route("mfa/recovery-codes", "routes/mfa/recovery-codes.tsx"),
   route("mfa/remove", "routes/mfa/remove.tsx"),
   route("step-up", "routes/mfa/step-up.tsx"),
+  route("step-up/code", "routes/mfa/step-up-code.tsx"),
   route("step-up/passkey", "routes/mfa/step-up-passkey.ts"),
 
   route("qr", "routes/sign-in/qr.tsx"),

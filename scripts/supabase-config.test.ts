@@ -98,10 +98,15 @@ describe("the mail templates", () => {
     expect(subjects.join()).not.toContain("{{");
   });
 
+  test("magic_link holds a code to enter, and no link", () => {
+    const template = readFileSync(path.join(root, "supabase/templates/magic_link.html"), "utf8");
+    expect(template).toContain("{{ .Token }}");
+    expect(template).not.toMatch(/href|TokenHash|ConfirmationURL/);
+  });
+
   test.for([
     ["confirmation", "signup"],
     ["recovery", "recovery"],
-    ["magic_link", "magiclink"],
     ["invite", "invite"],
     ["email_change", "email_change"],
   ])("%s links to the page that asks before it verifies", ([file, type]) => {

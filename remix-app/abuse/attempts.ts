@@ -9,10 +9,19 @@ import { hasBotChallenge } from "./bot-challenge.ts";
 /**
  * What is tried; the numbers for each are in `private.attempt_limits()` (supabase/schemas/abuse/limits.sql).
  * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
+ * `sign_in_code`: a code that was mailed to sign in with.
  * `mail`: resend, reset, invitation. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a
  * signed-in user's changes that hash a password or send a mail.
  */
-export type AttemptAction = "password" | "code" | "mail" | "sign_up" | "passkey" | "oauth" | "credential";
+export type AttemptAction =
+  | "password"
+  | "code"
+  | "sign_in_code"
+  | "mail"
+  | "sign_up"
+  | "passkey"
+  | "oauth"
+  | "credential";
 
 /**
  * What became of it. `succeeded`: given back, and this account's failures from this address are forgotten. `failed`: the
@@ -29,6 +38,8 @@ export interface AttemptOptions {
   mail?: LinkMail;
   /** As typed. Whether there is such an account makes no difference. */
   email?: string;
+  /** The mailed code that is tried, so that concurrent requests with one code start one session. */
+  code?: string;
   /** In the place of `email` where the session names the account. */
   userId?: string;
   /**
@@ -47,6 +58,8 @@ export interface AdmittedAttempt {
   admitted: true;
   /** Whether it was let past the email's own limits. */
   overridden: boolean;
+  /** Whether the code was tried before: do not try it again, and answer as if it was wrong. */
+  repeated: boolean;
   /** For the options of the call to the identity backend; empty where no bot challenge is configured. */
   challenge: { captchaToken?: string };
   /**
@@ -77,6 +90,7 @@ const answer = z.discriminatedUnion("allowed", [
     allowed: z.literal(true),
     attemptId: z.uuid(),
     needsBotChallenge: z.boolean(),
+    repeated: z.boolean().default(false),
     // Absent where the database is older than this server.
     mailWaitSeconds: z.number().int().nullable().default(null),
     mailPauseSeconds: z.number().int().optional(),
@@ -97,7 +111,7 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, mail, email, userId, botChallenge, isOverridden } = options;
+  const { action, mail, email, code, userId, botChallenge, isOverridden } = options;
   if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
@@ -106,7 +120,7 @@ export async function guardAttempt(
   const overridden = (await isOverridden?.()) ?? false;
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
-    attempt: { action, mail, address: clientAddress, email, userId, challenged, overridden },
+    attempt: { action, mail, address: clientAddress, email, code, userId, challenged, overridden },
   });
   const begun = answer.safeParse(data);
   if (!begun.success) {
@@ -119,11 +133,12 @@ export async function guardAttempt(
     context.retryAfter(retryAfterSeconds);
     return refused("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
   }
-  const { attemptId, needsBotChallenge, mailWaitSeconds, mailPauseSeconds } = begun.data;
+  const { attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } = begun.data;
   if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowedAttemptMs));
   return {
     admitted: true,
     overridden,
+    repeated,
     challenge: captchaToken ? { captchaToken } : {},
     mailWaitSeconds,
     mailPause: mailPauseSeconds ? waitInWords(mailPauseSeconds) : "few minutes",

@@ -4,7 +4,10 @@ const labels: Record<string, string> = {
   password: "Password",
   passkey: "Passkey",
   totp: "Authenticator app",
+  email_code: "Code by email",
   email_link: "Link by email",
+  // As the identity backend names a sign-in past our pages.
+  otp: "Code or link by email",
   password_reset: "Password reset by email",
   recovery: "Recovery by email",
   link: "Link from the mail",

@@ -37,6 +37,7 @@ export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: s
 const attempts: Record<string, string> = {
   password: "passwords",
   code: "second-factor codes",
+  sign_in_code: "mailed sign-in codes",
   mail: "mails",
   sign_up: "sign-ups",
   override_password: "passwords under an override",

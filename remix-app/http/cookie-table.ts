@@ -83,6 +83,15 @@ export const cookies = {
     ofAccounts: true,
     purpose: "The address that a confirmation was sent to, which must not travel in URLs and so into logs.",
   },
+  codeRequest: {
+    name: "gh_code",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: 15 * minute,
+    signing: "HMAC by the key `sign-in code`",
+    ofAccounts: true,
+    purpose: "The address that this browser had a sign-in code mailed to.",
+  },
   signInHint: {
     name: "gh_sign_in_email",
     path: "/add-account",

@@ -26,6 +26,21 @@ export async function openStep(
 }
 
 /**
+ * For users who have to prove themselves again; those who have an authenticator and have not used it yet go to the
+ * challenge.
+ * @throws Response a redirect to what is due first, or to the destination where the last proof is fresh
+ */
+export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
+  const step = await openStep(context, { request });
+  const { mfa } = step.user;
+  if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
+    throw redirect(secondStepPath(mfa, step.destination));
+  }
+  if (isFresh(step.user)) throw redirect(step.destination);
+  return step;
+}
+
+/**
  * Enrollment is for those who have no authenticator yet, whatever else they have to prove, and for those who have proved
  * one; both by a recent proof, so that nobody enrolls their own app on a session that was left open.
  * @throws Response a redirect to what is due first, and from there back to this very page

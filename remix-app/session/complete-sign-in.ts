@@ -13,7 +13,16 @@ import { VaultUnavailable } from "./vault.ts";
 
 export interface CompletedSignIn {
   /** By what they signed in, as the security log names it. */
-  method: "password" | "email_link" | "password_reset" | "recovery" | "sign_up" | "passkey" | "qr" | `oauth:${string}`;
+  method:
+    | "password"
+    | "email_code"
+    | "email_link"
+    | "password_reset"
+    | "recovery"
+    | "sign_up"
+    | "passkey"
+    | "qr"
+    | `oauth:${string}`;
   /** Where they were going: a path of ours, sanitised by the caller. */
   destination: string;
   /** The password that they typed. One that is easy to guess leads to the page that replaces it first. */
@@ -139,7 +148,10 @@ async function drop(context: AppLoadContext, made: StoredSession): Promise<void>
   context.session.clear();
 }
 
-const lastUsedMethod = z.union([z.enum(["password", "passkey"]), z.templateLiteral(["oauth:", z.string().max(32)])]);
+const lastUsedMethod = z.union([
+  z.enum(["password", "passkey", "email_code"]),
+  z.templateLiteral(["oauth:", z.string().max(32)]),
+]);
 
 /** A way to sign in, as the sign-in page marks it: `password`, `passkey`, `oauth:google`. */
 export type LastUsedMethod = z.infer<typeof lastUsedMethod>;

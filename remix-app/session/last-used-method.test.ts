@@ -19,6 +19,7 @@ describe("the method that was used last", () => {
     [["password_reset"], "password"],
     [["oauth:google", "email_link"], "oauth:google"],
     [["email_link"], null],
+    [["password", "email_code"], "email_code"],
     [["passkey", "password"], "password"],
   ])("after %j is %s", (methods, last) => {
     expect(remember(...methods).last).toBe(last);

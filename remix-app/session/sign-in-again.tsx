@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
+import { detour } from "../http/redirect-target.ts";
 import { AccountForm } from "../ui/account-form.tsx";
-import { Button } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { type FormField, PasswordField } from "../ui/field.tsx";
 import { ProviderButtons, type ProviderButtonsProps, WaysIn } from "../ui/provider-buttons.tsx";
 
@@ -18,7 +19,7 @@ export interface SignInAgainProps {
   returnUrl: string;
 }
 
-/** A sign-in by who is signed in: by the ways that their account has, and by mail where it has no other. */
+/** A sign-in by who is signed in: by the ways that their account has, and by a mailed code. */
 export function SignInAgain(props: SignInAgainProps) {
   const { password, offered, passkeyButton, formId, email, field, challenge, returnUrl } = props;
   return (
@@ -41,13 +42,11 @@ export function SignInAgain(props: SignInAgainProps) {
       ) : (
         <ProviderButtons {...offered} returnUrl={returnUrl} intent="prove" />
       )}
-      <p className="text-muted">
-        Nothing of this at hand?{" "}
-        <a className="link" href="/forgot-password">
-          Sign in by a mail
-        </a>{" "}
-        that lets you choose a new password.
-      </p>
+      {email ? (
+        <ButtonLink href={detour("/step-up/code", returnUrl)} className="w-full">
+          Email me a code
+        </ButtonLink>
+      ) : null}
     </>
   );
 }

@@ -46,7 +46,7 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
 }
 
 /** Marks the way that this browser signed in by the last time. */
-function LastUsed() {
+export function LastUsed() {
   return <span className="rounded-full bg-accent-soft px-2 py-0.5 font-medium text-accent text-small">Last used</span>;
 }
 

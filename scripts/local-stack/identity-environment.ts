@@ -53,7 +53,7 @@ function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptio
 const mails = {
   CONFIRMATION: { file: "confirmation", subject: "Confirm your email address" },
   RECOVERY: { file: "recovery", subject: "Reset your password" },
-  MAGIC_LINK: { file: "magic_link", subject: "Your sign-in link" },
+  MAGIC_LINK: { file: "magic_link", subject: "Your sign-in code" },
   INVITE: { file: "invite", subject: "You have been invited" },
   EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new email address" },
   REAUTHENTICATION: { file: "reauthentication", subject: "Confirm that it is you" },

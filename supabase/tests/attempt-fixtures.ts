@@ -8,9 +8,10 @@ export type Attempt = {
   userId?: string;
   challenged?: boolean;
   mail?: string;
+  code?: string;
 };
 export type Begun =
-  | { allowed: true; attemptId: string; needsBotChallenge: boolean; mailWaitSeconds: number | null }
+  | { allowed: true; attemptId: string; needsBotChallenge: boolean; repeated: boolean; mailWaitSeconds: number | null }
   | { allowed: false; reason: "limited" | "blocked"; retryAfterSeconds: number };
 
 /** An attempt at an account of its own, from an address of its own. */

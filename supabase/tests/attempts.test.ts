@@ -24,6 +24,7 @@ describe("begin_attempt", () => {
   test.for([
     { action: "password", scope: "pair", attempts: 10, retryAfterSeconds: 90 },
     { action: "code", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
+    { action: "sign_in_code", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "mail", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "sign_up", scope: "pair", attempts: 5, retryAfterSeconds: 180 },
     { action: "credential", scope: "pair", attempts: 20, retryAfterSeconds: 180 },
@@ -43,6 +44,7 @@ describe("begin_attempt", () => {
   test.for([
     { action: "password", attempts: 60, retryAfterSeconds: 10 },
     { action: "code", attempts: 60, retryAfterSeconds: 10 },
+    { action: "sign_in_code", attempts: 60, retryAfterSeconds: 10 },
     { action: "mail", attempts: 30, retryAfterSeconds: 120 },
     { action: "sign_up", attempts: 30, retryAfterSeconds: 120 },
     { action: "passkey", attempts: 60, retryAfterSeconds: 10 },
@@ -59,6 +61,7 @@ describe("begin_attempt", () => {
 
   test.for([
     { action: "password", threshold: 20, cap: 100 },
+    { action: "sign_in_code", threshold: 20, cap: 100 },
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
@@ -168,6 +171,34 @@ describe("begin_attempt", () => {
     } finally {
       await close();
     }
+  });
+
+  test("lets one of 50 concurrent callers try a mailed code", async () => {
+    const { db, close } = openPool(20);
+    try {
+      const { email = "" } = anAttempt();
+      const tried = await Promise.all(
+        Array.from({ length: 50 }, () => begin(db, anAttempt({ action: "sign_in_code", email, code: "1234567890" }))),
+      );
+      expect(tried.filter((begun) => begun.allowed && !begun.repeated)).toHaveLength(1);
+      expect(tried.filter(({ allowed }) => allowed)).toHaveLength(50);
+    } finally {
+      await close();
+    }
+  });
+
+  test("lets a mailed code be tried again only where nothing came of it, and by its own account", async ({ db }) => {
+    const attempt = anAttempt({ action: "sign_in_code", email: "Ada@example.test", code: "1234567890" });
+    const next = (changes: Partial<typeof attempt> = {}) =>
+      begin(db, { ...attempt, address: newAddress(), ...changes });
+    await attemptOnce(db, attempt, "void");
+    expect(await attemptOnce(db, attempt, "failed")).toBe(true);
+    expect(await next()).toMatchObject({ allowed: true, repeated: true });
+    expect(await next({ email: "ada@example.test" })).toMatchObject({ allowed: true, repeated: true });
+    expect(await next({ email: "bea@example.test" })).toMatchObject({ allowed: true, repeated: false });
+    expect(await next({ code: "1234567891" })).toMatchObject({ allowed: true, repeated: false });
+    await age(db, "1 hour");
+    expect(await next()).toMatchObject({ allowed: true, repeated: false });
   });
 
   test("of 60 at once from one address at as many accounts, none waits in a circle, and none is too many", async () => {

@@ -1,20 +1,14 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
-import { openStep } from "../../mfa/open-step.ts";
+import { openStepUp } from "../../mfa/open-step.ts";
 import { securityPath } from "../../mfa/security-path.ts";
 import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../../mfa/sign-in-again.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
@@ -22,7 +16,6 @@ import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { SignInAgain } from "../../session/sign-in-again.tsx";
-import { isFresh, secondStepPath } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
@@ -31,17 +24,6 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
-
-/** For whom a code or a sign-in is due again; who has an authenticator and has not used it yet goes to the challenge. */
-async function openStepUp(context: AppLoadContext, request: Request) {
-  const step = await openStep(context, { request });
-  const { mfa } = step.user;
-  if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
-    throw redirect(secondStepPath(mfa, step.destination));
-  }
-  if (isFresh(step.user)) throw redirect(step.destination);
-  return step;
-}
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);

@@ -15,7 +15,7 @@ import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { hasLoginOverride, signInUnderOverride } from "../../recovery/login-override.ts";
 import { readSignInTarget } from "../../satellites/app-destination.ts";
-import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { completeSignIn, readLastUsedMethod } from "../../session/complete-sign-in.ts";
 import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
 import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
@@ -25,7 +25,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { WaysIn } from "../../ui/provider-buttons.tsx";
+import { LastUsed, WaysIn } from "../../ui/provider-buttons.tsx";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },
@@ -52,6 +52,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     challenge: showBotChallenge(context),
     oauthFailure: failureIn(searchParams, context.env),
     offered: offeredProviders(context),
+    byCodeLast: readLastUsedMethod(context) === "email_code",
   };
 }
 
@@ -89,8 +90,18 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function SignInPage() {
-  const { returnUrl, appName, dropped, signedOutHereOnly, deleted, challenge, oauthFailure, offered, added } =
-    useLoaderData<typeof loader>();
+  const {
+    returnUrl,
+    appName,
+    dropped,
+    signedOutHereOnly,
+    deleted,
+    challenge,
+    oauthFailure,
+    offered,
+    byCodeLast,
+    added,
+  } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
   // Of the way over a provider; a form that was sent since has errors of its own.
@@ -144,6 +155,14 @@ export default function SignInPage() {
           />
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Sign in</Button>
+          <Button
+            variant="secondary"
+            className="w-full"
+            formAction={`${added ? "/add-account" : "/login"}/code${query}`}
+          >
+            Email me a code
+            {byCodeLast ? <LastUsed /> : null}
+          </Button>
         </Form>
         <PasskeySignIn returnUrl={returnUrl} />
       </WaysIn>

@@ -26,10 +26,11 @@ declare
   longest interval;
   charged bytea[] := '{}';
   challenge_due boolean := false;
+  repeated boolean := false;
   new_id uuid;
 begin
   if of_action is null or of_action not in (
-    'password', 'code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff'
+    'password', 'code', 'sign_in_code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff'
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;
@@ -63,6 +64,9 @@ begin
     select mail, b.*
     from private.attempt_buckets(mail, account, null) b
     where mail_wait is null
+    union all
+    select 'redemption', b.*
+    from private.attempt_buckets('redemption', account || ' ' || (attempt ->> 'code'), null) b
     order by subject
   loop
     continue when bucket.when_empty = 'challenge' and proven;
@@ -74,6 +78,8 @@ begin
       challenge_due := not challenged;
     elsif bucket.when_empty = 'wait' then
       mail_wait := wait;
+    elsif bucket.when_empty = 'repeat' then
+      repeated := true;
     else
       longest := greatest(longest, wait);
     end if;
@@ -95,18 +101,20 @@ begin
     'allowed', true,
     'attemptId', new_id,
     'needsBotChallenge', challenge_due,
+    'repeated', repeated,
     'mailWaitSeconds', ceil(extract(epoch from mail_wait))::integer,
     'mailPauseSeconds', extract(epoch from private.mail_pause())::integer
   );
 end
 $$;
 comment on function private.begin_attempt(jsonb) is
-  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail } gives { '
-  'allowed, attemptId, needsBotChallenge, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason: limited | '
-  'blocked, retryAfterSeconds }. Whoever gets no answer must not try. challenged: the attempt carries a bot challenge''s '
+  'Counts an attempt before it is made: { action, address, email | userId, challenged, overridden, mail, code } gives { '
+  'allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false, reason: '
+  'limited | blocked, retryAfterSeconds }. Whoever gets no answer must not try. challenged: the attempt carries a bot challenge''s '
   'token, which the identity backend checks first. overridden: a recovery override lets the email past its own limits, '
   'to those of override_password; those of the address hold. mail: the kind of mail that the attempt sends. Where '
-  'mailWaitSeconds is not null, it must not be sent: another one is on its way, or its link is too young to be replaced.';
+  'mailWaitSeconds is not null, it must not be sent: another one is on its way, or its link is too young to be replaced. code: the mailed code '
+  'that is tried, which only a digest is kept of. Where repeated is true, it was tried before and must not be again.';
 
 -- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
 create or replace function private.complete_attempt(attempt_id uuid, outcome text) returns boolean
@@ -130,7 +138,7 @@ begin
     perform private.refund_attempts(settled.charged);
   elsif outcome = 'failed' then
     perform private.count_failure(settled.action, settled.address);
-  elsif settled.action in ('password', 'code', 'passkey') then
+  elsif settled.action in ('password', 'code', 'sign_in_code', 'passkey') then
     -- One each, and not the address's whole count: who has an account would else guess at others between sign-ins.
     perform private.refund_attempts(settled.charged);
     delete from private.rate_limits r where r.subject = any (settled.charged) and r.scope = 'pair';

@@ -7,6 +7,7 @@
 --   challenge   a bot challenge is due; without one the attempt is slowed down, never refused
 --   refuse_new  429, unless the attempt carries a bot challenge or the address is proven for this account
 --   wait        no mail is sent, and the answer is the same
+--   repeat      the same code was tried before: it is not tried again, and the answer is that of a wrong one
 create or replace function private.attempt_limits()
   returns table (action text, scope text, attempts integer, per interval, when_empty text)
   language sql
@@ -29,6 +30,15 @@ as $$
     ('code', 'pair', 5, interval '15 minutes', 'refuse'),
     -- Who is asked for a code knew the password. Stays below the backend's hook, whose refusal ends all sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
+
+    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out, as with
+    -- passwords. Guessing is hopeless: the code has ten digits.
+    ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
+    ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
+    ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
+    ('sign_in_code', 'account_cap', 100, interval '1 hour', 'refuse_new'),
+    -- One code of one account. The identity backend would start a session for each concurrent request with it.
+    ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 
     -- Mails cost reputation. A class of thirty signs up in one lesson.
     ('mail', 'address', 30, interval '1 hour', 'refuse'),

@@ -1,0 +1,92 @@
+import { parseWithZod } from "@conform-to/zod/v4";
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
+import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
+import { readForm } from "../../http/form.ts";
+import { detour } from "../../http/redirect-target.ts";
+import { openStepUp } from "../../mfa/open-step.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { emailCodeSchema, mailCode, maskEmail, redeemCode, requestedFor } from "../../session/email-code.ts";
+import { EnterCode } from "../../session/email-code-page.tsx";
+import { AccountForm, PageAccount } from "../../ui/account-form.tsx";
+import { Address } from "../../ui/address.tsx";
+import { Button } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
+
+/** Who proves by a mailed code that it is still them: people without an authenticator, whose code is asked for elsewhere. */
+async function openCodeStep(...of: Parameters<typeof openStepUp>) {
+  const step = await openStepUp(...of);
+  if (step.user.mfa.enrolled || !step.user.email) throw redirect(detour("/step-up", step.destination));
+  return step;
+}
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { user, destination } = await openCodeStep(context, request);
+  return {
+    masked: maskEmail(user.email),
+    asked: requestedFor(context) === user.email,
+    destination,
+    resent: new URL(request.url).searchParams.has("resent"),
+    mailboxUrl: context.env.MAILBOX_URL ?? null,
+    challenge: showBotChallenge(context),
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const { user, destination } = await openCodeStep(context, request);
+  const { email } = user;
+  const form = await readForm(request, context);
+  if (form.has("code")) {
+    const submission = parseWithZod(form, { schema: emailCodeSchema });
+    if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
+    if (requestedFor(context) !== email) throw redirect(detour("/step-up/code", destination));
+    const redeemed = await redeemCode(context, { email, code: submission.value.code });
+    if ("user" in redeemed) throw await completeSignIn(context, { method: "email_code", destination });
+    const reply = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
+    return data(reply, { status: redeemed.status });
+  }
+  const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField) });
+  if (failure) return data({ error: { "": [failure.message] } }, { status: failure.status });
+  const query = new URLSearchParams({ returnUrl: destination });
+  if (form.get("intent") === "resend") query.set("resent", "");
+  throw redirect(`/step-up/code?${query}`);
+}
+
+export default function StepUpByCodePage() {
+  const { masked, asked, destination, resent, mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const lastResult = useActionData<typeof action>();
+  const back = (
+    <p>
+      <a className="link" href={detour("/step-up", destination)}>
+        Another way
+      </a>
+    </p>
+  );
+  if (asked) {
+    return (
+      <EnterCode
+        {...{ masked, mailboxUrl, challenge, lastResult }}
+        exists
+        resent={resent && !lastResult}
+        returnUrl={destination}
+        hidden={<PageAccount />}
+      >
+        {back}
+      </EnterCode>
+    );
+  }
+  return (
+    <EntryPage title="Confirm that it is you" lead={<Address>{`We send a code to ${masked}.`}</Address>}>
+      <ErrorSummary id="step-up-code-error" form={lastResult?.error?.[""]} />
+      <AccountForm data-once className="space-y-5">
+        <BotChallenge challenge={challenge} />
+        <Button className="w-full">Email me a code</Button>
+      </AccountForm>
+      {back}
+    </EntryPage>
+  );
+}

@@ -1,0 +1,133 @@
+import { useForm } from "@conform-to/react";
+import { parseWithZod } from "@conform-to/zod/v4";
+import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
+import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
+import { readForm } from "../../http/form.ts";
+import { redirectTarget } from "../../http/redirect-target.ts";
+import { hasLoginOverride } from "../../recovery/login-override.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { mailSchema, replaceForeignPassword } from "../../session/credentials.ts";
+import { emailCodeSchema, mailCode, maskEmail, redeemCode, requestedFor } from "../../session/email-code.ts";
+import { EnterCode } from "../../session/email-code-page.tsx";
+import { isAddAccount, redirectSignedIn, requireRoomFor } from "../../session/sign-in-page.ts";
+import { Button } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
+import { EmailField } from "../../ui/field.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Sign in by an emailed code · Gatehouse" }];
+
+/** `/login/code`, and `/add-account/code` for people who stay signed in to another account. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const { searchParams } = new URL(request.url);
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
+  const adding = isAddAccount(request);
+  if (!adding) await redirectSignedIn(context, returnUrl || null);
+  const asked = searchParams.has("other") ? null : requestedFor(context);
+  return {
+    returnUrl,
+    adding,
+    masked: asked && maskEmail(asked),
+    resent: searchParams.has("resent"),
+    mailboxUrl: context.env.MAILBOX_URL ?? null,
+    challenge: showBotChallenge(context),
+  };
+}
+
+/** Takes the code, or the address to send one to. Another code goes to the address of the last one. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = await readForm(request, context);
+  const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
+  const query = returnUrl ? new URLSearchParams({ returnUrl }) : new URLSearchParams();
+  const here = () => redirect(`${new URL(request.url).pathname}${query.size > 0 ? `?${query}` : ""}`);
+  const asked = requestedFor(context);
+  if (form.has("code")) {
+    // It asked too long ago, or not at all.
+    if (!asked) throw here();
+    return enterCode(context, { form, email: asked, destination: returnUrl || "/" });
+  }
+  if (form.get("intent") === "resend" && asked) {
+    form.set("email", asked);
+    query.set("resent", "");
+  }
+  const view = query.has("resent") ? ("enter" as const) : ("ask" as const);
+  const submission = parseWithZod(form, { schema: mailSchema });
+  if (submission.status !== "success") return data({ view, result: submission.reply() }, { status: 400 });
+  const { email } = submission.value;
+  requireRoomFor(context, email.toLowerCase());
+  const isOverridden = () => hasLoginOverride(context, email);
+  const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField), isOverridden });
+  if (!failure) throw here();
+  return data({ view, result: submission.reply({ formErrors: [failure.message] }) }, { status: failure.status });
+}
+
+async function enterCode(
+  context: AppLoadContext,
+  { form, email, destination }: { form: FormData; email: string; destination: string },
+) {
+  const view = "enter" as const;
+  const submission = parseWithZod(form, { schema: emailCodeSchema });
+  if (submission.status !== "success") {
+    return data({ view, result: submission.reply({ hideFields: ["code"] }) }, { status: 400 });
+  }
+  requireRoomFor(context, email.toLowerCase());
+  const isOverridden = () => hasLoginOverride(context, email);
+  const redeemed = await redeemCode(context, { email, code: submission.value.code, isOverridden });
+  if ("message" in redeemed) {
+    const result = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
+    return data({ view, result }, { status: redeemed.status });
+  }
+  const signedIn = await completeSignIn(context, { method: "email_code", destination });
+  await replaceForeignPassword(context, { user: redeemed.user, destination });
+  throw signedIn;
+}
+
+export default function EmailCodePage() {
+  const { returnUrl, adding, masked, resent, mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const answer = useActionData<typeof action>();
+  const [form, { email }] = useForm<{ email: string }>({ id: "ask-for-code", lastResult: answer?.result });
+  const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  const back = (
+    <a className="link" href={`${adding ? "/add-account" : "/login"}${query}`}>
+      Back to sign in
+    </a>
+  );
+  if (masked && answer?.view !== "ask") {
+    const other = new URLSearchParams({ other: "", ...(returnUrl ? { returnUrl } : {}) });
+    return (
+      <EnterCode
+        {...{ masked, returnUrl, mailboxUrl, challenge }}
+        exists={false}
+        resent={resent && !answer}
+        lastResult={answer?.result}
+      >
+        <p className="text-muted">
+          <a className="link" href={`?${other}`}>
+            Use another email
+          </a>{" "}
+          · {back}
+        </p>
+      </EnterCode>
+    );
+  }
+  return (
+    <EntryPage title="Sign in by an emailed code" lead="We send a code to your email. Enter it in this browser.">
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <input type="hidden" name="returnUrl" value={returnUrl} />
+        <EmailField field={email} required />
+        <BotChallenge challenge={challenge} />
+        <Button className="w-full">Email me a code</Button>
+      </Form>
+      <p>{back}</p>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,87 @@
+import { type SubmissionResult, useForm } from "@conform-to/react";
+import { Form } from "@remix-run/react";
+import type { ReactNode } from "react";
+import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
+import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
+import { Address } from "../ui/address.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
+import { EntryPage } from "../ui/entry-page.tsx";
+import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
+import { Field } from "../ui/field.tsx";
+import { Notice } from "../ui/notice.tsx";
+
+export interface EnterCodeProps {
+  /** Where the code was mailed to, masked. */
+  masked: string;
+  /** True where the page's visitor is known to have the account; others must not learn whether it exists. */
+  exists: boolean;
+  resent: boolean;
+  returnUrl: string;
+  mailboxUrl: string | null;
+  challenge: BotChallengeSettings | null;
+  lastResult: SubmissionResult<string[]> | null | undefined;
+  /** Fields that both forms send. */
+  hidden?: ReactNode;
+  /** Links below the forms. */
+  children: ReactNode;
+}
+
+/** The page that takes a mailed code, in the browser that asked for it. */
+export function EnterCode(props: EnterCodeProps) {
+  const { masked, exists, resent, returnUrl, mailboxUrl, challenge, lastResult, hidden, children } = props;
+  const [form, { code }] = useForm<{ code: string }>({ id: "email-code", lastResult });
+  const fields = (
+    <>
+      <input type="hidden" name="returnUrl" value={returnUrl} />
+      {hidden}
+    </>
+  );
+  return (
+    <EntryPage
+      title="Check your mail"
+      lead={
+        <Address>{`Enter the code we sent to ${masked}${exists ? "." : ", if there is an account for it."}`}</Address>
+      }
+    >
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />
+      {resent ? (
+        <Notice tone="good">A code from the last 3 minutes still works. Otherwise we’ve just sent a new one.</Notice>
+      ) : null}
+      {mailboxUrl ? (
+        <ButtonLink href={mailboxUrl} className="w-full">
+          Open the local mailbox
+        </ButtonLink>
+      ) : null}
+      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        {fields}
+        <Field
+          field={code}
+          label="Code"
+          hint="It works once, for 15 minutes. Only enter it here: we never ask for it by phone, chat or mail."
+          type="text"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          spellCheck={false}
+          required
+          autoFocus={!lastResult}
+          defaultValue={undefined}
+        />
+        <Button className="w-full">Sign in</Button>
+      </Form>
+      <Form method="post" data-once className="space-y-4 border-line border-t pt-6">
+        {fields}
+        <input type="hidden" name="intent" value="resend" />
+        <h2 className="font-semibold text-large">No code yet?</h2>
+        <p>
+          It can take a minute, and may be in your spam folder. We send one code or reset link in 3 minutes. If the mail
+          has a link to confirm your email, open that first.
+        </p>
+        <BotChallenge challenge={challenge} />
+        <Button variant="secondary" className="w-full">
+          Send another code
+        </Button>
+      </Form>
+      {children}
+    </EntryPage>
+  );
+}

@@ -1,0 +1,363 @@
+import { createClient } from "@supabase/supabase-js";
+import { beforeEach, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import {
+  createPerson,
+  deletePerson,
+  insertAuthenticators,
+  type Person,
+  passMailPause,
+  query,
+  signedInLongAgo,
+  signIn,
+} from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { callAtOnce } from "../testing/at-once.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+import { newAddress } from "../testing/visitor.ts";
+
+const { base, supabase } = readStack();
+const wrong = "That code is wrong, was used or has expired.";
+let person: Person;
+
+beforeEach(async () => {
+  person = await createPerson();
+  return () => deletePerson(person);
+});
+
+/** The code of the newest of so many mails. */
+async function codeOf(email: string, { mails = 1 } = {}): Promise<string> {
+  await expect.poll(async () => (await mailsTo(email)).length).toBeGreaterThanOrEqual(mails);
+  const [, code] = /(\d{10})/.exec((await mailsTo(email)).at(-1)?.text ?? "") ?? [];
+  if (!code) throw new Error("the mail holds no code");
+  return code;
+}
+
+async function askForCode(browser: Browser, email = person.email, fields: Record<string, string> = {}) {
+  const answer = await browser.post("/login/code", { email, ...fields });
+  expect(answer.status).toBe(302);
+  return answer;
+}
+
+const enter = (browser: Browser, code: string, fields: Record<string, string> = {}) =>
+  browser.post("/login/code", { code, ...fields });
+const sessionsOf = ({ id }: Person) =>
+  query<{ aal: string; id: string }>("select id, aal::text from auth.sessions where user_id = $1", [id]);
+const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
+
+test("a mailed code signs in at AAL1 and keeps the destination, without a script", async () => {
+  const browser = openBrowser(base);
+  expect((await browser.get("/login?returnUrl=%2Fworkspaces")).text).toContain(
+    'formAction="/login/code?returnUrl=%2Fworkspaces"'.replace("formAction", "formaction"),
+  );
+  const sent = await askForCode(browser, person.email, { returnUrl: "/workspaces", password: "" });
+  expect(sent.location).toBe("/login/code?returnUrl=%2Fworkspaces");
+  const page = await browser.get(sent.location ?? "");
+  expect(page.words).toContain(`Enter the code we sent to ${person.email[0]}•••@integration.gatehouse.test`);
+  expect(page.text).not.toContain(person.email);
+  const code = await codeOf(person.email);
+  const answer = await enter(browser, `${code.slice(0, 5)} ${code.slice(5)}`, { returnUrl: "/workspaces" });
+  expect(answer).toMatchObject({ status: 302, location: "/workspaces" });
+  expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id }, aal: "aal1" });
+  expect(browser.cookie()).toContain("gh_last_method=email_code");
+  expect((await openBrowser(base, { cookie: "gh_last_method=email_code" }).get("/login")).words).toContain(
+    "Email me a code Last used",
+  );
+  expect(
+    await query("select kind, method from public.security_events where user_id = $1 and device is not null", [
+      person.id,
+    ]),
+  ).toEqual([{ kind: "sign_in", method: "email_code" }]);
+  expect((await browser.get("/settings/security/activity")).words).toContain("Code by email");
+});
+
+test("the mail holds the code and no link", async () => {
+  await askForCode(openBrowser(base));
+  await codeOf(person.email);
+  const [mail] = await mailsTo(person.email);
+  expect(mail?.subject).toBe("Your sign-in code");
+  expect(`${mail?.text} ${mail?.html}`).not.toMatch(/https?:|href|token_hash/);
+});
+
+describe("a code is refused", () => {
+  let browser: Browser;
+  beforeEach(async () => {
+    browser = openBrowser(base);
+    await askForCode(browser);
+  });
+  const expectWrong = async (code: string, by = browser) => {
+    const answer = await enter(by, code);
+    expect(answer.status).toBe(400);
+    expect(answer.words).toContain(wrong);
+  };
+
+  test("where it is wrong; the right one still works", async () => {
+    const code = await codeOf(person.email);
+    await expectWrong(code === "0000000000" ? "0000000001" : "0000000000");
+    expect((await enter(browser, code)).status).toBe(302);
+  });
+
+  test("where it was used, by the same browser and by another", async () => {
+    const other = openBrowser(base);
+    await askForCode(other);
+    const code = await codeOf(person.email);
+    expect((await enter(browser, code)).location).toBe("/");
+    await expectWrong(code, other);
+    expect(await sessionsOf(person)).toHaveLength(1);
+  });
+
+  test("where it expired at the identity backend", async () => {
+    await query("update auth.users set recovery_sent_at = now() - interval '61 minutes' where id = $1", [person.id]);
+    await expectWrong(await codeOf(person.email));
+  });
+
+  test("where another one replaced it", async () => {
+    const first = await codeOf(person.email);
+    await passMailPause(person.email);
+    expect((await browser.post("/login/code", { intent: "resend" })).location).toBe("/login/code?resent=");
+    const second = await codeOf(person.email, { mails: 2 });
+    await expectWrong(first);
+    expect((await enter(browser, second)).status).toBe(302);
+  });
+
+  test("where it belongs to another account", async () => {
+    const other = await createPerson();
+    try {
+      const theirs = openBrowser(base);
+      await askForCode(theirs, other.email);
+      await expectWrong(await codeOf(other.email));
+      await expectWrong(await codeOf(person.email), theirs);
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test.each(["", "12345", "12345678901", "abcdefghij"])("where it is no code: %j", async (code) => {
+    expect((await enter(browser, code)).status).toBe(400);
+    expect(await sessionsOf(person)).toEqual([]);
+  });
+
+  test("in a browser that did not ask for it, or asked more than 15 minutes ago", async () => {
+    const code = await codeOf(person.email);
+    const [name = "", value = ""] = browser.cookie().split("=");
+    const [text = "", signature = ""] = value.split(".");
+    const forged = Buffer.from(JSON.stringify({ email: person.email, until: Date.now() + 60_000 })).toString(
+      "base64url",
+    );
+    for (const cookie of ["", `${name}=${forged}.${signature}`, `${name}=${text}.`]) {
+      expect(await enter(openBrowser(base, { cookie }), code)).toMatchObject({ status: 302, location: "/login/code" });
+    }
+    expect(await sessionsOf(person)).toEqual([]);
+  });
+
+  test("for a banned account, in the words for a wrong one", async () => {
+    const code = await codeOf(person.email);
+    await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
+    await expectWrong(code);
+  });
+
+  test("from a program that names an attack tool", async () => {
+    const code = await codeOf(person.email);
+    const tool = openBrowser(base, { cookie: browser.cookie(), userAgent: "sqlmap/1.8" });
+    expect((await enter(tool, code)).status).toBe(403);
+    expect((await tool.post("/login/code", { email: person.email })).status).toBe(403);
+  });
+});
+
+test("50 concurrent redemptions of one code start one session", async () => {
+  // From addresses of their own, so that no limit is in the way.
+  const browsers = await callAtOnce(
+    async () => {
+      const browser = openBrowser(base);
+      await askForCode(browser);
+      return browser;
+    },
+    { times: 50 },
+  );
+  const code = await codeOf(person.email);
+  const answers = await Promise.all(browsers.map((browser) => enter(browser, code)));
+  expect(answers.filter(({ status }) => status === 302)).toHaveLength(1);
+  expect(answers.filter(({ status }) => status === 400)).toHaveLength(49);
+  expect(await sessionsOf(person)).toHaveLength(1);
+  expect(await mailsTo(person.email)).toHaveLength(1);
+}, 60_000);
+
+describe("limits", () => {
+  const exhaust = async (attempt: { action: string; address: string; email?: string }, times: number) => {
+    for (let made = 0; made < times; made += 1)
+      await query("select private.begin_attempt($1)", [JSON.stringify(attempt)]);
+  };
+
+  test("five wrong codes from one address are tried, and then not even the right one", async () => {
+    const address = newAddress();
+    const { email } = person;
+    const browser = openBrowser(base, { address });
+    await askForCode(browser);
+    const code = await codeOf(email);
+    await exhaust({ action: "sign_in_code", address, email }, 4);
+    expect((await enter(browser, "0000000000")).status).toBe(400);
+    const refused = await enter(browser, code);
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+    // The owner, elsewhere, is not locked out.
+    const elsewhere = openBrowser(base, { cookie: browser.cookie() });
+    expect((await enter(elsewhere, code)).status).toBe(302);
+  });
+
+  test("a fifth attempt still signs in", async () => {
+    const address = newAddress();
+    const browser = openBrowser(base, { address });
+    await askForCode(browser);
+    await exhaust({ action: "sign_in_code", address, email: person.email }, 4);
+    expect((await enter(browser, await codeOf(person.email))).status).toBe(302);
+  });
+
+  test("five mails in a row are asked for from one address, for known and unknown emails alike", async () => {
+    for (const email of [person.email, `nobody-${person.email}`]) {
+      const address = newAddress();
+      await exhaust({ action: "mail", address, email }, 4);
+      const browser = openBrowser(base, { address });
+      await askForCode(browser, email);
+      expect((await browser.post("/login/code", { email })).status).toBe(429);
+    }
+  });
+
+  test("a blocked address neither asks for a code nor enters one", async () => {
+    const address = newAddress();
+    const browser = openBrowser(base, { address });
+    await askForCode(browser);
+    const code = await codeOf(person.email);
+    await query(
+      `insert into private.address_blocks (address, action, level, blocked_until)
+       values (private.address_network($1), 'password', 1, now() + interval '1 minute')`,
+      [address],
+    );
+    expect((await enter(browser, code)).status).toBe(429);
+    expect((await browser.post("/login/code", { email: person.email })).status).toBe(429);
+  });
+
+  test("an override lifts the email's own limits", async () => {
+    const address = newAddress();
+    const { email } = person;
+    const browser = openBrowser(base, { address });
+    await askForCode(browser);
+    const code = await codeOf(email);
+    await exhaust({ action: "sign_in_code", address, email }, 5);
+    expect((await enter(browser, code)).status).toBe(429);
+    await query(
+      `insert into private.recovery_overrides (email, reason, created_by)
+       select $1, 'lost the phone', id from auth.users where email = 'admin@gatehouse.test'`,
+      [email],
+    );
+    expect((await enter(browser, code)).status).toBe(302);
+  });
+});
+
+test("within 3 minutes of a reset mail nothing is sent, and its link still works", async () => {
+  const browser = openBrowser(base);
+  await browser.post("/forgot-password", { email: person.email });
+  await expect.poll(async () => (await mailsTo(person.email)).length).toBe(1);
+  await askForCode(browser);
+  await browser.post("/login/code", { intent: "resend" });
+  expect(await mailsTo(person.email)).toHaveLength(1);
+});
+
+test("an unconfirmed account gets its confirmation instead, and no code opens it", async () => {
+  await query("update auth.users set email_confirmed_at = null, raw_user_meta_data = '{}' where id = $1", [person.id]);
+  const browser = openBrowser(base);
+  await askForCode(browser);
+  await expect.poll(async () => (await mailsTo(person.email)).length).toBe(1);
+  const [mail] = await mailsTo(person.email);
+  expect(mail?.subject).toBe("Confirm your email address");
+  const [, link = ""] = /(http\S+\/auth\/confirm\?[^\s"<]+)/.exec(mail?.text ?? "") ?? [];
+  const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
+  // Whoever signed up with the address chose its password.
+  expect(answer.location).toMatch(/^\/reset-password\?first=/);
+});
+
+test("an unknown address gets no account and no mail", async () => {
+  const email = `unknown-${person.email}`;
+  const browser = openBrowser(base);
+  await askForCode(browser, email);
+  expect((await browser.get("/login/code")).words).toContain("if there is an account for it");
+  expect((await enter(browser, "1234567890")).words).toContain(wrong);
+  expect(await mailsTo(email)).toEqual([]);
+  expect(await query("select from auth.users where email = $1", [email])).toEqual([]);
+});
+
+test("an account with an authenticator goes on to the second step", async () => {
+  await insertAuthenticators(person, ["Phone"]);
+  const browser = openBrowser(base);
+  await askForCode(browser);
+  const answer = await enter(browser, await codeOf(person.email), { returnUrl: "/workspaces" });
+  expect(answer.location).toBe("/mfa?returnUrl=%2Fworkspaces");
+  expect(await sessionOf(browser)).toMatchObject({ mfa: { satisfied: false } });
+});
+
+test("a code adds an account to those of the browser", async () => {
+  const other = await createPerson();
+  try {
+    const browser = await signIn(other);
+    expect((await browser.get("/login/code")).location).toBe("/");
+    expect((await browser.post("/add-account/code", { email: person.email })).location).toBe("/add-account/code");
+    const answer = await browser.post("/add-account/code", { code: await codeOf(person.email) });
+    expect(answer).toMatchObject({ status: 302, location: "/" });
+    const { accounts } = JSON.parse((await browser.get("/api/v1/auth/accounts")).text);
+    expect(accounts.map(({ email }: { email: string }) => email).sort()).toEqual([person.email, other.email].sort());
+  } finally {
+    await deletePerson(other);
+  }
+});
+
+describe("step-up", () => {
+  test("takes a mailed code from people without a password", async () => {
+    const browser = await signedInLongAgo(person, { secondsAgo: 900 });
+    await query("update auth.users set encrypted_password = '' where id = $1", [person.id]);
+    const page = await browser.get("/step-up?returnUrl=%2Fsettings%2Fsecurity%2Faccess");
+    expect(page.text).toContain("/step-up/code?returnUrl=%2Fsettings%2Fsecurity%2Faccess");
+    const at = "/step-up/code?returnUrl=%2Fsettings%2Fsecurity%2Faccess";
+    expect((await browser.get(at)).words).toContain("Email me a code");
+    expect((await browser.post(at, {})).location).toBe(at);
+    expect((await browser.get(at)).words).toContain("Enter the code we sent to");
+    expect((await browser.post(at, { code: "0000000000" })).words).toContain(wrong);
+    const answer = await browser.post(at, { code: await codeOf(person.email) });
+    expect(answer.location).toBe("/settings/security/access");
+    expect((await browser.get("/settings/security/access")).status).toBe(200);
+    expect(await sessionsOf(person)).toHaveLength(1);
+  });
+
+  test("does not take one where the account has an authenticator", async () => {
+    const browser = await signedInLongAgo(person, { secondsAgo: 900 });
+    await insertAuthenticators(person, ["Phone"]);
+    expect((await browser.get("/step-up/code")).location).toMatch(/^\/mfa/);
+    expect((await browser.post("/step-up/code", {})).location).toMatch(/^\/mfa/);
+    expect(await mailsTo(person.email)).toEqual([]);
+  });
+
+  test("takes no code that was asked for another address", async () => {
+    const other = await createPerson();
+    try {
+      const browser = await signedInLongAgo(person, { secondsAgo: 900 });
+      await browser.post("/login/code", { email: other.email });
+      expect((await browser.post("/step-up/code", { code: await codeOf(other.email) })).location).toBe("/step-up/code");
+    } finally {
+      await deletePerson(other);
+    }
+  });
+});
+
+test("a phone signs in by a mailed code, and the activity says how", async () => {
+  const { auth } = createClient(supabase.url, supabase.publishableKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  });
+  const { email } = person;
+  expect((await auth.signInWithOtp({ email, options: { shouldCreateUser: false } })).error).toBeNull();
+  const { data, error } = await auth.verifyOtp({ email, token: await codeOf(email), type: "email" });
+  expect(error).toBeNull();
+  expect(data.user?.id).toBe(person.id);
+  expect(await query("select method from public.security_events where user_id = $1", [person.id])).toEqual([
+    { method: "otp" },
+  ]);
+  const browser = await signIn(person);
+  expect((await browser.get("/settings/security/activity")).words).toContain("Code or link by email");
+});

@@ -1,0 +1,124 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { User as AuthUser } from "@supabase/supabase-js";
+import { z } from "zod";
+import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import type { Env } from "../config/env.server.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
+import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
+import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { emailSchema } from "./credentials.ts";
+import { holdMailBack, startEvenTiming } from "./even-answers.ts";
+
+// Signing in by a code that the identity backend mails (its OTP). Existing accounts only; nothing here tells whether an
+// account exists. The backend keeps one token for this mail and the reset mail, so both are one kind: `recovery_mail`.
+
+/** The identity backend's codes have 6 to 10 digits (`otp_length`); mail programs may add spaces. */
+export const emailCodeSchema = z.object({
+  code: z
+    .string({ error: "Enter the code from the mail" })
+    .transform((text) => text.replace(/[\s-]/g, ""))
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the digits from the mail")),
+});
+
+const wrongCode: AuthFailure = {
+  status: 400,
+  message: "That code is wrong, was used or has expired. Check the newest mail, or ask for another code.",
+};
+
+export interface CodeRequest {
+  email: string;
+  /** Whether a recovery override lets the email past its own limits; left out where none can. */
+  isOverridden?: () => Promise<boolean>;
+}
+
+/**
+ * Mails a sign-in code to an address that has an account, unless a link or code was mailed to it minutes ago, and lets
+ * this browser enter it.
+ * @returns what to say where that failed, or null; the same for known and unknown addresses, in the same time
+ */
+export async function mailCode(
+  context: AppLoadContext,
+  { email, isOverridden, botChallenge }: CodeRequest & { botChallenge: FormDataEntryValue | null },
+): Promise<AuthFailure | null> {
+  const whenDue = startEvenTiming();
+  const override = isOverridden ? { isOverridden } : {};
+  const attempt = await guardAttempt(context, {
+    action: "mail",
+    mail: "recovery_mail",
+    email,
+    botChallenge,
+    ...override,
+  });
+  if (!attempt.admitted) return attempt;
+  const options = { shouldCreateUser: false, ...attempt.challenge };
+  const { error } =
+    attempt.mailWaitSeconds === null
+      ? await context.session.mailClient().auth.signInWithOtp({ email, options })
+      : await holdMailBack(context, attempt);
+  // Only known addresses meet a limit of their own, and only unknown ones are refused.
+  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  await attempt.settle(failure ? "void" : "succeeded");
+  await whenDue();
+  if (!failure) rememberRequest(context, email);
+  return failure;
+}
+
+/**
+ * Redeems a mailed code: leaves a session at AAL1 in the cookie of the answer. A code works once, however many send it.
+ * @returns the account, or what to say; the same for unknown addresses and for wrong, used and expired codes
+ */
+export async function redeemCode(
+  context: AppLoadContext,
+  { email, isOverridden, code }: CodeRequest & { code: string },
+): Promise<{ user: AuthUser } | AuthFailure> {
+  const whenDue = startEvenTiming();
+  const override = isOverridden ? { isOverridden } : {};
+  const attempt = await guardAttempt(context, { action: "sign_in_code", email, code, ...override });
+  if (!attempt.admitted) return attempt;
+  if (attempt.repeated) {
+    await attempt.settle("void");
+    await whenDue();
+    return wrongCode;
+  }
+  const { data, error } = await context.session.authClient().auth.verifyOtp({ email, token: code, type: "email" });
+  await attempt.settle(outcomeOf(error));
+  if (data.user && data.session) {
+    clearCookie(context, cookies.codeRequest);
+    return { user: data.user };
+  }
+  await whenDue();
+  return (error && generalFailure(error)) ?? wrongCode;
+}
+
+const remembered = z.object({ email: emailSchema, until: z.number() });
+
+/**
+ * Only the browser that asked for a code may enter it, and for the address that it asked for: nobody can make another
+ * browser sign in to an account of theirs.
+ */
+function rememberRequest(context: CookieContext & KeyContext, email: string): void {
+  const until = Date.now() + cookies.codeRequest.maxAgeSeconds * 1_000;
+  const text = Buffer.from(JSON.stringify({ email, until })).toString("base64url");
+  writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });
+}
+
+/** Returns the address that this browser had a code mailed to; null if it did not, or longer than 15 minutes ago. */
+export function requestedFor(context: CookieContext & KeyContext): string | null {
+  const [text = "", signature = ""] = readCookie(context, cookies.codeRequest).split(".");
+  if (!isSignature(signature, signatureOf(context, text))) return null;
+  const { email, until } = remembered.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  return until > Date.now() ? email : null;
+}
+
+type KeyContext = { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
+
+function signatureOf({ env }: KeyContext, text: string): Buffer {
+  return hmac(derivedKey(env, "sign-in code"), text);
+}
+
+/** Returns an email as the page that takes the code shows it: `a•••@example.com`. */
+export function maskEmail(email: string): string {
+  const at = email.lastIndexOf("@");
+  return `${email.slice(0, 1)}•••${email.slice(at)}`;
+}

@@ -76,35 +76,42 @@ describe("a token", () => {
   });
 });
 
-describe.each(["/forgot-password", "/signup", "/signup/check-mail"])("a mail that is held back at %s", (path) => {
-  const fields = { email: "ada@example.test", password: "correct horse battery", botChallengeToken: "some-token" };
-  const ask = () => web.fetch(path, { method: "POST", headers: visitorHeaders(), body: new URLSearchParams(fields) });
-  const attempt = { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false };
-  const held = { ...attempt, mailWaitSeconds: 100, mailPauseSeconds: 180 };
+describe.each(["/forgot-password", "/signup", "/signup/check-mail", "/login/code"])(
+  "a mail that is held back at %s",
+  (path) => {
+    const fields = { email: "ada@example.test", password: "correct horse battery", botChallengeToken: "some-token" };
+    const ask = () => web.fetch(path, { method: "POST", headers: visitorHeaders(), body: new URLSearchParams(fields) });
+    const attempt = { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false };
+    const held = { ...attempt, mailWaitSeconds: 100, mailPauseSeconds: 180 };
 
-  test.each([
-    { mails: { status: 400, code: "captcha_failed" }, status: 403 },
-    { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
-    { mails: "down", status: 503 },
-  ] as const)("is answered like one to an unknown address where the backend says $mails", async ({ mails, status }) => {
-    backend.mails = mails;
-    expect((await ask()).status).toBe(status);
-    backend.attempts = held;
-    expect((await ask()).status).toBe(status);
-  });
+    test.each([
+      { mails: { status: 400, code: "captcha_failed" }, status: 403 },
+      { mails: { status: 429, code: "over_request_rate_limit" }, status: 429 },
+      { mails: "down", status: 503 },
+    ] as const)(
+      "is answered like one to an unknown address where the backend says $mails",
+      async ({ mails, status }) => {
+        backend.mails = mails;
+        expect((await ask()).status).toBe(status);
+        backend.attempts = held;
+        expect((await ask()).status).toBe(status);
+      },
+    );
 
-  test("is not sent", async () => {
-    const { status } = await ask();
-    backend.attempts = held;
-    const seen = backend.calls.length;
-    expect((await ask()).status).toBe(status);
-    const calls = backend.calls.slice(seen);
-    expect(calls).toContain("POST /auth/v1/recover");
-    expect(calls).not.toContain("POST /auth/v1/resend");
-    expect(calls).not.toContain("POST /auth/v1/signup");
-    expect(backend.bodies.get("/auth/v1/recover")).toMatchObject({ email: "nobody@gatehouse.invalid" });
-  });
-});
+    test("is not sent", async () => {
+      const { status } = await ask();
+      backend.attempts = held;
+      const seen = backend.calls.length;
+      expect((await ask()).status).toBe(status);
+      const calls = backend.calls.slice(seen);
+      expect(calls).toContain("POST /auth/v1/recover");
+      expect(calls).not.toContain("POST /auth/v1/resend");
+      expect(calls).not.toContain("POST /auth/v1/signup");
+      expect(calls).not.toContain("POST /auth/v1/otp");
+      expect(backend.bodies.get("/auth/v1/recover")).toMatchObject({ email: "nobody@gatehouse.invalid" });
+    });
+  },
+);
 
 test("the widget comes from Cloudflare unless it is said otherwise", async () => {
   const response = await web.fetch("/login");

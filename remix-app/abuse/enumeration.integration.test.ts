@@ -11,7 +11,8 @@ const password = "correct horse battery";
 /** Of each kind. Two sets of so many jittered times lie apart by chance once in a million. */
 const sampleSize = 12;
 const kinds = ["unknown", "known", "banned", "OAuth-only", "unconfirmed"] as const;
-const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/signup/check-mail"];
+const paths: readonly string[] = ["/login", "/signup", "/forgot-password", "/signup/check-mail", "/login/code"];
+const statuses: Record<string, number> = { "/login": 400, "/signup": 302, "/login/code": 302 };
 type Kind = (typeof kinds)[number];
 
 /** An address of its own for each path, since what one path does with an account another would see. */
@@ -78,7 +79,7 @@ describe.concurrent.each(paths)("%s", (path) => {
     );
     const [unknown, ...others] = answers;
     if (!unknown) throw new Error("nothing was asked");
-    expect(unknown.seen[0]?.status).toBe(path === "/login" ? 400 : path === "/signup" ? 302 : 200);
+    expect(unknown.seen[0]?.status).toBe(statuses[path] ?? 200);
     for (const { kind, seen, times } of [unknown, ...others]) {
       for (const answer of seen) expect(answer, kind).toEqual(unknown.seen[0]);
       expect(Math.min(...times), kind).toBeGreaterThanOrEqual(answerStepMs - 1);
@@ -88,7 +89,7 @@ describe.concurrent.each(paths)("%s", (path) => {
   });
 });
 
-test.concurrent.each(["/forgot-password", "/signup/check-mail", "/signup"])(
+test.concurrent.each(["/forgot-password", "/signup/check-mail", "/signup", "/login/code"])(
   "a second answer of %s to the same address is as the first, though a mail went to the known one a moment ago",
   async (path) => {
     const twice = async (kind: Kind) => {

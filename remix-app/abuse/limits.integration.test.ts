@@ -104,6 +104,7 @@ describe("what sends a mail", () => {
   test.each([
     ["/forgot-password", "mail", 5],
     ["/signup/check-mail", "mail", 5],
+    ["/login/code", "mail", 5],
     ["/signup", "sign_up", 5],
   ])("%s is limited to five in a row for one address and email", async (path, action, limit) => {
     for (const typed of [email, `nobody-${email}`]) {

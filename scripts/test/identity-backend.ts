@@ -220,7 +220,7 @@ export async function startIdentityBackend(): Promise<IdentityBackend> {
       }
     } else if (path === "/auth/v1/logout") {
       if (!fails(response, backend.logout)) response.writeHead(204).end();
-    } else if (["/auth/v1/recover", "/auth/v1/resend", "/auth/v1/signup"].includes(path)) {
+    } else if (["/auth/v1/otp", "/auth/v1/recover", "/auth/v1/resend", "/auth/v1/signup"].includes(path)) {
       backend.bodies.set(path, JSON.parse(body));
       if (typeof backend.mails === "object") sendError(backend.mails);
       else if (!fails(response, backend.mails)) {

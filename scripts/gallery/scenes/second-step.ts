@@ -148,6 +148,28 @@ export const secondStepStates = statesOf("Second step", [
       await refuse(page, "Confirm");
     },
   ],
+  [
+    "Confirm by an emailed code",
+    "mfa/step-up-code",
+    "nobody",
+    async (scene) => {
+      await comeLate(scene);
+      return `/step-up/code?${security}`;
+    },
+  ],
+  [
+    "Confirm by an emailed code, asked for",
+    "mfa/step-up-code",
+    "nobody",
+    async (scene) => {
+      await comeLate(scene);
+      return `/step-up/code?${security}`;
+    },
+    async ({ page }) => {
+      await press(page, "Email me a code");
+      await arrive(page, "Check your mail");
+    },
+  ],
   ["Phone", "sign-in/qr", "guest", "/qr"],
   [
     "Phone, waiting",

@@ -38,6 +38,14 @@ async function openResetLink({ page, world }: Scene): Promise<void> {
   await page.goto(await world.confirmationLink(email));
 }
 
+/** Asks for a sign-in code. */
+async function askForCode({ page, world }: Scene): Promise<void> {
+  const { email } = await world.createAccount("Nadia Lind", "nadia.lind");
+  await page.getByLabel("Email").fill(email);
+  await press(page, "Email me a code");
+  await arrive(page, "Check your mail");
+}
+
 async function chooseNewPassword(scene: Scene): Promise<void> {
   await openResetLink(scene);
   await press(scene.page, "Continue");
@@ -129,6 +137,40 @@ export const signInStates = statesOf("Sign in", [
     "nobody",
     async ({ world }) => `${await world.outposts.cutOff()}/login`,
     signInWrongly,
+  ],
+  [
+    "Sign in, with a code last time",
+    "sign-in/login",
+    "nobody",
+    async ({ page, world }) => {
+      await page.context().addCookies([{ name: "gh_last_method", value: "email_code", url: world.base }]);
+      return "/login";
+    },
+  ],
+  ["Emailed code", "sign-in/code", "nobody", "/login/code"],
+  ["Emailed code, no email typed", "sign-in/code", "nobody", "/login", ({ page }) => refuse(page, "Email me a code")],
+  ["Emailed code, asked for", "sign-in/code", "nobody", "/login", askForCode],
+  [
+    "Emailed code, refused",
+    "sign-in/code",
+    "nobody",
+    "/login",
+    async (scene) => {
+      await askForCode(scene);
+      await scene.page.getByLabel("Code").fill("0000000000");
+      await refuse(scene.page, "Sign in");
+    },
+  ],
+  [
+    "Emailed code, sent again",
+    "sign-in/code",
+    "nobody",
+    "/login",
+    async (scene) => {
+      await askForCode(scene);
+      await press(scene.page, "Send another code");
+      await scene.page.getByText("still works").waitFor();
+    },
   ],
   ["Add an account", "sign-in/login", "guest", "/add-account"],
   [

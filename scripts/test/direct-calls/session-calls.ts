@@ -131,10 +131,14 @@ export const sessionCalls: DirectCall[] = [
       return { person, act: () => call("POST /signup", { body: {} }) };
     },
   },
-  ...["POST /otp", "POST /magiclink", "POST /recover"].map(
-    (route): DirectCall => ({
+  ...[
+    { route: "POST /otp", title: "a mail with a code" },
+    { route: "POST /magiclink", title: "a mail with a code" },
+    { route: "POST /recover", title: "a mail with a link" },
+  ].map(
+    ({ route, title }): DirectCall => ({
       route,
-      title: "a mail with a link",
+      title,
       async prepare() {
         const { person } = await signedIn();
         return { person, act: () => call(route, { body: { email: person.email } }) };

@@ -66,15 +66,15 @@ export function EnterCode(props: EnterCodeProps) {
           autoFocus={!lastResult}
           defaultValue={undefined}
         />
-        <Button className="w-full">Sign in</Button>
+        <Button className="w-full">{exists ? "Confirm" : "Sign in"}</Button>
       </Form>
       <Form method="post" data-once className="space-y-4 border-line border-t pt-6">
         {fields}
         <input type="hidden" name="intent" value="resend" />
         <h2 className="font-semibold text-large">No code yet?</h2>
         <p>
-          It can take a minute, and may be in your spam folder. We send one code or reset link in 3 minutes. If the mail
-          has a link to confirm your email, open that first.
+          It can take a minute, and may be in your spam folder. We send one code or reset link every 3 minutes. If the
+          mail has a link to confirm your email, open that first.
         </p>
         <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">

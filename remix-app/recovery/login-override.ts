@@ -39,7 +39,7 @@ export async function signInUnderOverride(
 ): Promise<AuthError | null> {
   const refused = tried.error;
   if (refused?.code !== "user_banned" && refused?.code !== "email_not_confirmed") {
-    await recordAnswer(context, { email, tried });
+    await recordSignInUnderOverride(context, { email, error: refused, userId: tried.data.user?.id });
     return refused;
   }
   const { env, clientAddress, userAgent, requestId, session } = context;
@@ -61,19 +61,21 @@ export async function signInUnderOverride(
   return null;
 }
 
-async function recordAnswer(
+/**
+ * Records a sign-in that an override let past limits. A mailed code proves the mailbox and lifts no ban: the recovery mail
+ * does, which has a switch of its own.
+ */
+export async function recordSignInUnderOverride(
   context: AppLoadContext,
-  { email, tried }: { email: string; tried: AuthTokenResponsePassword },
+  { email, error, userId }: { email: string; error: AuthError | null; userId: string | undefined },
 ): Promise<void> {
-  const { data, error } = tried;
-  if (error && error.code !== "invalid_credentials") return;
+  if (error && error.code !== "invalid_credentials" && error.code !== "otp_expired") return;
   const overrideId = await findLoginOverride(context, email);
   await recordRecovery(context, {
     email,
     ...(overrideId ? { overrideId } : {}),
-    ...(error
-      ? { kind: "reject", outcome: "login_wrong" }
-      : { kind: "login_bypass", outcome: "signed_in", userId: data.user.id }),
+    ...(userId ? { userId } : {}),
+    ...(error ? { kind: "reject", outcome: "login_wrong" } : { kind: "login_bypass", outcome: "signed_in" }),
   });
 }
 

@@ -16,6 +16,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";
+import { answerStepMs } from "./even-answers.ts";
 
 const { base, supabase } = readStack();
 const wrong = "That code is wrong, was used or has expired.";
@@ -251,8 +252,49 @@ describe("limits", () => {
        select $1, 'lost the phone', id from auth.users where email = 'admin@gatehouse.test'`,
       [email],
     );
+    expect((await enter(browser, "0000000000")).status).toBe(400);
     expect((await enter(browser, code)).status).toBe(302);
+    const events = "select kind, outcome, user_id from private.recovery_events where email = $1 order by created_at";
+    expect(await query(events, [email])).toEqual([
+      { kind: "reject", outcome: "login_wrong", user_id: null },
+      { kind: "login_bypass", outcome: "signed_in", user_id: person.id },
+    ]);
   });
+
+  test("an override lifts no ban for a code", async () => {
+    const browser = openBrowser(base);
+    await askForCode(browser);
+    const code = await codeOf(person.email);
+    await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [person.id]);
+    await query(
+      `insert into private.recovery_overrides (email, reason, created_by)
+       select $1, 'lost the phone', id from auth.users where email = 'admin@gatehouse.test'`,
+      [person.email],
+    );
+    expect((await enter(browser, code)).words).toContain(wrong);
+    expect(await sessionsOf(person)).toEqual([]);
+  });
+});
+
+test("a wrong code is answered alike for known, banned and unknown addresses, in the same time", async () => {
+  const banned = await createAccount();
+  try {
+    await query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [banned.id]);
+    const answers = await Promise.all(
+      [person.email, banned.email, `unknown-${person.email}`].map(async (email) => {
+        const browser = openBrowser(base);
+        await askForCode(browser, email);
+        const began = performance.now();
+        const { status, words, headers } = await enter(browser, "0000000000");
+        expect(performance.now() - began).toBeGreaterThanOrEqual(answerStepMs - 1);
+        return { status, words: words.replace(/\S•••/, ""), headers: [...headers.keys()].sort() };
+      }),
+    );
+    expect(answers[1]).toEqual(answers[0]);
+    expect(answers[2]).toEqual(answers[0]);
+  } finally {
+    await deletePerson(banned);
+  }
 });
 
 test("within 3 minutes of a reset mail nothing is sent, and its link still works", async () => {

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import type { User as AuthUser } from "@supabase/supabase-js";
+import type { AuthError, User as AuthUser } from "@supabase/supabase-js";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import type { Env } from "../config/env.server.ts";
@@ -28,8 +28,10 @@ const wrongCode: AuthFailure = {
 
 export interface CodeRequest {
   email: string;
-  /** Whether a recovery override lets the email past its own limits; left out where none can. */
+  /** Whether a recovery override lets the email past its own limits; left out if the page knows none. */
   isOverridden?: () => Promise<boolean>;
+  /** Called with the identity backend's answer to a code that an override let past limits. */
+  recordOverride?: (answer: { error: AuthError | null; userId: string | undefined }) => Promise<void>;
 }
 
 /**
@@ -39,7 +41,11 @@ export interface CodeRequest {
  */
 export async function mailCode(
   context: AppLoadContext,
-  { email, isOverridden, botChallenge }: CodeRequest & { botChallenge: FormDataEntryValue | null },
+  {
+    email,
+    isOverridden,
+    botChallenge,
+  }: Pick<CodeRequest, "email" | "isOverridden"> & { botChallenge: FormDataEntryValue | null },
 ): Promise<AuthFailure | null> {
   const whenDue = startEvenTiming();
   const override = isOverridden ? { isOverridden } : {};
@@ -70,7 +76,7 @@ export async function mailCode(
  */
 export async function redeemCode(
   context: AppLoadContext,
-  { email, isOverridden, code }: CodeRequest & { code: string },
+  { email, isOverridden, recordOverride, code }: CodeRequest & { code: string },
 ): Promise<{ user: AuthUser } | AuthFailure> {
   const whenDue = startEvenTiming();
   const override = isOverridden ? { isOverridden } : {};
@@ -83,6 +89,7 @@ export async function redeemCode(
   }
   const { data, error } = await context.session.authClient().auth.verifyOtp({ email, token: code, type: "email" });
   await attempt.settle(outcomeOf(error));
+  if (attempt.overridden) await recordOverride?.({ error, userId: data.user?.id });
   if (data.user && data.session) {
     clearCookie(context, cookies.codeRequest);
     return { user: data.user };

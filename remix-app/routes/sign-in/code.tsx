@@ -12,7 +12,7 @@ import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.t
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { hasLoginOverride } from "../../recovery/login-override.ts";
+import { hasLoginOverride, recordSignInUnderOverride } from "../../recovery/login-override.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { mailSchema, replaceForeignPassword } from "../../session/credentials.ts";
 import { emailCodeSchema, mailCode, maskEmail, redeemCode, requestedFor } from "../../session/email-code.ts";
@@ -79,8 +79,12 @@ async function enterCode(
     return data({ view, result: submission.reply({ hideFields: ["code"] }) }, { status: 400 });
   }
   requireRoomFor(context, email.toLowerCase());
-  const isOverridden = () => hasLoginOverride(context, email);
-  const redeemed = await redeemCode(context, { email, code: submission.value.code, isOverridden });
+  const redeemed = await redeemCode(context, {
+    email,
+    code: submission.value.code,
+    isOverridden: () => hasLoginOverride(context, email),
+    recordOverride: (answer) => recordSignInUnderOverride(context, { email, ...answer }),
+  });
   if ("message" in redeemed) {
     const result = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
     return data({ view, result }, { status: redeemed.status });

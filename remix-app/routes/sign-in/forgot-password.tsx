@@ -65,8 +65,8 @@ export default function ForgotPasswordPage() {
           It goes to <strong className="font-semibold">{to}</strong>, works once, and can take a minute to arrive.
         </p>
         <p>
-          If we sent you one in the last {pause}, use that one: we don’t replace it before then. If nothing arrives, you
-          can{" "}
+          If we sent you one in the last {pause}, use that one: we don’t replace it before then. A sign-in code counts
+          too. If nothing arrives, you can{" "}
           <a className="link" href="/forgot-password">
             ask again
           </a>{" "}

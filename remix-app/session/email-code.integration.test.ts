@@ -1,6 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { beforeEach, describe, expect, test } from "vitest";
 import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
+import { startIdentityBackend } from "../../scripts/test/identity-backend.ts";
 import {
   createPerson,
   deletePerson,
@@ -184,6 +185,27 @@ test("50 concurrent redemptions of one code start one session", async () => {
   expect(await sessionsOf(person)).toHaveLength(1);
   expect(await mailsTo(person.email)).toHaveLength(1);
 }, 60_000);
+
+test("a code that another request has just tried never reaches the identity backend", async () => {
+  // Supabase Auth starts a session for each of 50 concurrent requests with one code.
+  const backend = await startIdentityBackend();
+  const web = await backend.startWeb();
+  try {
+    const browser = openBrowser(web.base);
+    await askForCode(browser);
+    const verifications = () => backend.calls.filter((call) => call === "POST /auth/v1/verify").length;
+    const attempt = { allowed: true, attemptId: crypto.randomUUID(), needsBotChallenge: false };
+    backend.attempts = { ...attempt, repeated: true };
+    expect((await enter(browser, "1234567890")).words).toContain(wrong);
+    expect(verifications()).toBe(0);
+    backend.attempts = { ...attempt, repeated: false };
+    expect((await enter(browser, "1234567890")).status).toBe(302);
+    expect(verifications()).toBe(1);
+  } finally {
+    await web.stop();
+    await backend.close();
+  }
+});
 
 describe("limits", () => {
   const exhaust = async (attempt: { action: string; address: string; email?: string }, times: number) => {

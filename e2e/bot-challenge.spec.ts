@@ -80,6 +80,22 @@ test("signing up, sending its mail again and resetting a password pass too", asy
   await expect(page.getByText("If there is an account for this address")).toBeVisible();
 });
 
+test("asking for a sign-in code passes too, by its own button and once more", async ({ page, person }) => {
+  await page.goto("/login");
+  await page.getByLabel("Email").fill(person.email);
+  // Whether or not there is a token yet: the form waits for it, and goes where its button leads.
+  await page.getByRole("button", { name: "Email me a code" }).click();
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expectPassed(page);
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByRole("button", { name: "Send another code" }).click();
+  await expect(page.getByText("A code from the last 3 minutes still works.")).toBeVisible();
+  await page.getByLabel("Code").fill("0000000000");
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await expect(page.getByRole("alert")).toContainText("That code is wrong");
+});
+
 test("a form that is sent too early waits, says so, and goes by itself", async ({ page, person }) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   await page.route("**/challenge", async (route) => {

@@ -7,7 +7,6 @@ import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
-import { emailSchema } from "./credentials.ts";
 import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 
 // Signing in by a code that the identity backend mails (its OTP). Existing accounts only; nothing here tells whether an
@@ -98,13 +97,13 @@ export async function redeemCode(
   return (error && generalFailure(error)) ?? wrongCode;
 }
 
-const remembered = z.object({ email: emailSchema, until: z.number() });
+const remembered = z.object({ email: z.string(), until: z.number() });
 
 /**
  * Only the browser that asked for a code may enter it, and for the address that it asked for: nobody can make another
  * browser sign in to an account of theirs.
  */
-function rememberRequest(context: CookieContext & KeyContext, email: string): void {
+export function rememberRequest(context: CookieContext & KeyContext, email: string): void {
   const until = Date.now() + cookies.codeRequest.maxAgeSeconds * 1_000;
   const text = Buffer.from(JSON.stringify({ email, until })).toString("base64url");
   writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });

@@ -22,6 +22,7 @@ import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
+import { Notice } from "../../ui/notice.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Sign in by an emailed code · Gatehouse" }];
 
@@ -37,6 +38,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     adding,
     masked: asked && maskEmail(asked),
     resent: searchParams.has("resent"),
+    expired: searchParams.has("expired"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
     challenge: showBotChallenge(context),
   };
@@ -50,8 +52,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const here = () => redirect(`${new URL(request.url).pathname}${query.size > 0 ? `?${query}` : ""}`);
   const asked = requestedFor(context);
   if (form.has("code")) {
-    // It asked too long ago, or not at all.
-    if (!asked) throw here();
+    if (!asked) {
+      query.set("expired", "");
+      throw here();
+    }
     return enterCode(context, { form, email: asked, destination: returnUrl || "/" });
   }
   if (form.get("intent") === "resend" && asked) {
@@ -95,7 +99,7 @@ async function enterCode(
 }
 
 export default function EmailCodePage() {
-  const { returnUrl, adding, masked, resent, mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const { returnUrl, adding, masked, resent, expired, mailboxUrl, challenge } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({ id: "ask-for-code", lastResult: answer?.result });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
@@ -125,6 +129,11 @@ export default function EmailCodePage() {
   return (
     <EntryPage title="Sign in by an emailed code" lead="We send a code to your email. Enter it in this browser.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
+      {expired && !answer ? (
+        <Notice tone="warn">
+          The code has expired, or another browser asked for it. Ask for one here and enter it in this browser.
+        </Notice>
+      ) : null}
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="returnUrl" value={returnUrl} />
         <EmailField field={email} required />

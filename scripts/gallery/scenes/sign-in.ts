@@ -148,6 +148,7 @@ export const signInStates = statesOf("Sign in", [
     },
   ],
   ["Emailed code", "sign-in/code", "nobody", "/login/code"],
+  ["Emailed code, too late", "sign-in/code", "nobody", "/login/code?expired"],
   ["Emailed code, no email typed", "sign-in/code", "nobody", "/login", ({ page }) => refuse(page, "Email me a code")],
   ["Emailed code, asked for", "sign-in/code", "nobody", "/login", askForCode],
   [

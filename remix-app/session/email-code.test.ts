@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { emailCodeSchema, maskEmail, rememberRequest, requestedFor } from "./email-code.ts";
+
+const env = { SUPABASE_SECRET_KEY: "a secret key" };
+const origin = "https://app.example.com";
+const contextOf = (cookie: string | null) => ({ env, origin, jar: createCookieJar(cookie) });
+
+describe("the address that a browser had a code mailed to", () => {
+  let cookie: string;
+  beforeEach(() => {
+    vi.useFakeTimers();
+    const context = contextOf(null);
+    rememberRequest(context, "ada@example.com");
+    [cookie = ""] = (context.jar.setCookieHeaders()[0] ?? "").split(";");
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test("is in a cookie of the host alone, which scripts do not read", () => {
+    const context = contextOf(null);
+    rememberRequest(context, "ada@example.com");
+    expect(context.jar.setCookieHeaders()).toEqual([
+      expect.stringMatching(/^__Host-gh_code=[\w.-]+; Max-Age=900; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
+    ]);
+  });
+
+  test.each([
+    [15 * 60_000 - 1, "ada@example.com"],
+    [15 * 60_000, null],
+  ])("counts for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
+    vi.advanceTimersByTime(elapsedMs);
+    expect(requestedFor(contextOf(cookie))).toBe(expected);
+  });
+
+  test("is not taken from a cookie that we did not sign", () => {
+    const [name = "", value = ""] = cookie.split("=");
+    const [, signature = ""] = value.split(".");
+    const until = Date.now() + 60_000;
+    const other = Buffer.from(JSON.stringify({ email: "eve@example.com", until })).toString("base64url");
+    for (const planted of ["", "x", ".", `${other}.${signature}`, `${other}.`, `${value}x`]) {
+      expect(requestedFor(contextOf(`${name}=${planted}`)), planted).toBeNull();
+    }
+    expect(requestedFor({ ...contextOf(cookie), env: { SUPABASE_SECRET_KEY: "another" } })).toBeNull();
+  });
+});
+
+test.each([
+  ["ada@example.com", "a•••@example.com"],
+  ["a@example.com", "a•••@example.com"],
+  ["o'neil@b@example.com", "o•••@example.com"],
+])("%s is shown as %s", (email, shown) => {
+  expect(maskEmail(email)).toBe(shown);
+});
+
+test.each([
+  ["123456", "123456"],
+  ["1234567890", "1234567890"],
+  [" 12345 67890 ", "1234567890"],
+  ["12345", null],
+  ["12345678901", null],
+  ["12345a", null],
+])("%j as a code is %j", (typed, code) => {
+  expect(emailCodeSchema.safeParse({ code: typed }).data?.code ?? null).toBe(code);
+});

@@ -1,3 +1,4 @@
+import { maskEmail } from "../remix-app/session/mailed-link.ts";
 import { confirmationLink, mailsTo } from "./mailbox.ts";
 import { enter, expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
 
@@ -30,11 +31,11 @@ for (const javaScriptEnabled of [true, false]) {
       await check();
 
       await page.goto(await confirmationLink(newcomer.email));
-      await expect(page.getByText(`Both addresses have to confirm; this is for ${newcomer.email}.`)).toBeVisible();
+      await expect(page.getByText(`Both addresses have to confirm; this link is for ${newcomer.email}.`)).toBeVisible();
       await check();
       await page.getByRole("button", { name: "Confirm" }).click();
       await expect(page.getByRole("heading", { name: "One mailbox to go" })).toBeVisible();
-      await expect(page.getByText(`the mail that we sent to ${member.email}`)).toBeVisible();
+      await expect(page.getByText(`the mail that we sent to ${maskEmail(member.email)}`)).toBeVisible();
       await check();
       await page.goto("/settings/profile");
       await expect(email.getByText("has yet to confirm")).toHaveCount(1);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
-import { breakMfaPolicy, insertAuthenticators, requireMfa } from "../../scripts/test/people.ts";
+import { breakMfaPolicy, insertAuthenticators, query, requireMfa } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 import type { WebProcess } from "../testing/web-process.ts";
@@ -90,7 +90,14 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
   test("leaves the pages of recovery where they are, and takes nothing from the browser", async () => {
     const cookie = await backend.cookieOf(await backend.session());
     const headers = { ...visitorHeaders(), cookie, accept: "text/html" };
-    for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${"a".repeat(56)}&type=recovery`]) {
+    const hash = crypto.randomUUID();
+    await query(
+      `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+       values (gen_random_uuid(), $1, 'recovery_token', $2, $3)
+       on conflict (user_id, token_type) do update set token_hash = excluded.token_hash`,
+      [backend.person.id, hash, backend.person.email],
+    );
+    for (const path of ["/auth/recovery", `/auth/confirm?token_hash=${hash}&type=recovery`]) {
       const { status, text, headers: answered } = await answerOf(path, { headers });
       expect([path, status, answered.getSetCookie()]).toEqual([path, 200, []]);
       expect(text).toMatch(/<form[^>]* method="post"/);

@@ -3,7 +3,16 @@ import type { ReactNode } from "react";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
+import { Notice } from "../ui/notice.tsx";
 import type { LinkedEmailChange } from "./email-change.ts";
+import { maskEmail } from "./mailed-link.ts";
+
+/** A change as these pages show it to anyone who has the link: the account's own email is masked. */
+export type ShownEmailChange = Omit<LinkedEmailChange, "userId">;
+
+export function shownEmailChange({ userId: _, email, ...change }: LinkedEmailChange): ShownEmailChange {
+  return { ...change, email: email === null ? null : maskEmail(email) };
+}
 
 const Address = ({ children }: { children: string | null }) => (
   <strong className="font-semibold text-ink">{children}</strong>
@@ -14,11 +23,14 @@ export function ConfirmEmailChange({
   change,
   fields,
   message,
+  otherAccount,
 }: {
-  change: LinkedEmailChange;
+  change: ShownEmailChange;
   /** The link, as hidden inputs. */
   fields: ReactNode;
   message: string | null;
+  /** The active account of this browser, if it is another one. */
+  otherAccount: string | null;
 }) {
   const { email, newEmail, mailbox, agreed } = change;
   return (
@@ -37,11 +49,17 @@ export function ConfirmEmailChange({
       }
     >
       <ErrorSummary id="confirm-error" form={message} />
+      {otherAccount ? (
+        <Notice tone="warn">
+          You are signed in as <Address>{otherAccount}</Address>. This link is for another account, and you stay signed
+          in as you are.
+        </Notice>
+      ) : null}
       {email === null ? null : (
         <p>
           {agreed
             ? `${mailbox === "current" ? newEmail : email} has confirmed already: this is the last step.`
-            : `Both addresses have to confirm; this is for ${mailbox === "current" ? email : newEmail}.`}
+            : `Both addresses have to confirm; this link is for ${mailbox === "current" ? email : newEmail}.`}
         </p>
       )}
       <Form method="post" action="/auth/confirm" data-once>
@@ -59,7 +77,7 @@ export function EmailChangeConfirmed({
   complete,
   mailboxUrl,
 }: {
-  change: LinkedEmailChange;
+  change: ShownEmailChange;
   complete: boolean;
   mailboxUrl: string | null;
 }) {

@@ -136,6 +136,7 @@ grant execute on function
   private.claim_outgoing_mails(integer),
   private.pending_email_change(uuid),
   private.email_change_of_link(text),
+  private.email_of_link(text, text),
   private.account_access(uuid, uuid),
   private.confirm_access(uuid, uuid, jsonb, text[]),
   private.may_review_authenticators(uuid, uuid),

@@ -6,17 +6,23 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
-import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { replaceForeignPassword } from "../../session/credentials.ts";
-import { confirmEmailChange, emailChangeOfLink, type LinkedEmailChange } from "../../session/email-change.ts";
-import { ConfirmEmailChange, EmailChangeConfirmed } from "../../session/email-change-pages.tsx";
+import { confirmEmailChange, emailChangeOfLink } from "../../session/email-change.ts";
+import {
+  ConfirmEmailChange,
+  EmailChangeConfirmed,
+  type ShownEmailChange,
+  shownEmailChange,
+} from "../../session/email-change-pages.tsx";
+import { emailOfMailedLink, linkSchema, type MailedLink, maskEmail } from "../../session/mailed-link.ts";
 import { signedInAs } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
+import { Address } from "../../ui/address.tsx";
 import { Button } from "../../ui/button.tsx";
 import { DeadLink } from "../../ui/dead-link.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -27,63 +33,95 @@ export const handle: RouteHandle = { target: false };
 
 export const meta: MetaFunction = () => [{ title: "Confirm · Gatehouse" }];
 
-const linkSchema = z.object({
-  token_hash: z.string().regex(/^[A-Za-z0-9_-]{16,256}$/),
-  type: z.enum(["signup", "email", "invite", "magiclink", "recovery", "email_change"]),
-  next: z.string().optional(),
-});
-
-type Link = z.infer<typeof linkSchema>;
-
-const words: Record<Exclude<Link["type"], "email_change">, { title: string; lead: string; button: string }> = {
+/** What the page says for each kind of link. `who` is the masked account. */
+const words: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {
   signup: {
     title: "Confirm your email",
-    lead: "One click, and your account is ready.",
+    lead: (who) => `This confirms ${who} and signs you in to that account.`,
     button: "Confirm and sign in",
   },
-  email: { title: "Confirm your email", lead: "One click, and your account is ready.", button: "Confirm and sign in" },
   invite: {
     title: "Accept the invitation",
-    lead: "This signs you in to your new account.",
+    lead: (who) => `This signs you in to your new account, ${who}.`,
     button: "Accept and sign in",
   },
-  magiclink: { title: "Sign in by link", lead: "This signs you in to your account.", button: "Sign in" },
-  recovery: { title: "Reset your password", lead: "Go on to choose a new one.", button: "Continue" },
+  recovery: {
+    title: "Reset your password",
+    lead: (who) => `This signs you in to ${who}, to choose a new password.`,
+    button: "Continue",
+  },
+  email_change: {
+    title: "Confirm your new email",
+    lead: () => "This confirms a change of email.",
+    button: "Confirm",
+  },
 };
 
 /** What the page shows: what the link would do, or what has become of it. */
 interface View {
-  state: "ask" | "dead" | "half" | "changed";
-  link: Link | null;
-  /** Where the link is of a change of address. */
-  change: LinkedEmailChange | null;
+  /** `later`: the link cannot be looked up now, and `message` says why. */
+  state: "ask" | "later" | "dead" | "half" | "changed";
+  /** As given, for a dead link whose kind is not one of ours. */
+  type: string | null;
+  link: MailedLink | null;
+  /** The account that the link is for, masked; null if unknown. */
+  account: string | null;
+  /** For a link that confirms a change of email. */
+  change: ShownEmailChange | null;
+  /** The active account of this browser, if it is another one. */
+  otherAccount: string | null;
   /** Why it could not be done now, though it may be tried again. */
   message: string | null;
 }
 
-function view(state: View["state"], { link = null, change = null, message = null }: Partial<View> = {}): View {
-  return { state, link, change, message };
+function view(state: View["state"], known: Partial<View> = {}): View {
+  const { link = null } = known;
+  return { type: null, account: null, change: null, otherAccount: null, message: null, ...known, state, link };
 }
 
-/** Shows what will happen. It verifies nothing, so that a mail scanner's visit burns nothing. */
+/** Says what the link would do. It verifies nothing, so that a mail scanner's visit uses nothing up. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
-  const link = linkSchema.safeParse(Object.fromEntries(searchParams));
-  const page = { signedInAs: null, mailboxUrl: context.env.MAILBOX_URL ?? null };
-  // Without a query it is what comes after the form, whose answer has a status of its own.
-  if (!link.success) return data({ ...page, ...view("dead") }, { status: searchParams.size > 0 ? 400 : 200 });
-  if (link.data.type !== "email_change") {
-    return data({ ...page, ...view("ask", { link: link.data }), signedInAs: signedInAs(context) });
+  const parsed = linkSchema.safeParse(Object.fromEntries(searchParams));
+  const page = { mailboxUrl: context.env.MAILBOX_URL ?? null };
+  // The form posts without the query, so this is what its answer is shown with.
+  if (!parsed.success) {
+    const dead = view("dead", { type: searchParams.get("type") });
+    return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });
   }
-  const change = await emailChangeOfLink(context, link.data.token_hash);
-  return change
-    ? data({ ...page, ...view("ask", { link: link.data, change }) })
-    : data({ ...page, ...view("dead", { link: link.data }) }, { status: 410 });
+  const link = parsed.data;
+  // Counted as the use of a link is: a page that tells good links from others could be used to guess them.
+  const attempt = await guardAttempt(context, { action: "code" });
+  if (!attempt.admitted) {
+    return data({ ...page, ...view("later", { link, message: attempt.message }) }, { status: attempt.status });
+  }
+  const found = await lookUp(context, link);
+  await attempt.settle(found ? "succeeded" : "failed");
+  return found
+    ? data({ ...page, ...view("ask", { link, ...found }) })
+    : data({ ...page, ...view("dead", { type: link.type }) }, { status: 410 });
+}
+
+/** Returns what a link is for, as the page may show it, or null if it was used or replaced. */
+async function lookUp(
+  context: AppLoadContext,
+  link: MailedLink,
+): Promise<Pick<View, "account" | "change" | "otherAccount"> | null> {
+  const change = link.type === "email_change" ? await emailChangeOfLink(context, link.token_hash) : null;
+  const email = change ? change.email : await emailOfMailedLink(context, link);
+  if (!change && email === null) return null;
+  const active = signedInAs(context);
+  return {
+    account: email === null ? null : maskEmail(email),
+    change: change && shownEmailChange(change),
+    otherAccount: active === email?.toLowerCase() ? null : active,
+  };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const parsed = linkSchema.safeParse(Object.fromEntries(await readForm(request, context)));
-  if (!parsed.success) return data(view("dead"), { status: 400 });
+  const form = await readForm(request, context);
+  const parsed = linkSchema.safeParse(Object.fromEntries(form));
+  if (!parsed.success) return data(view("dead", { type: String(form.get("type") ?? "") }), { status: 400 });
   const link = parsed.data;
   const { token_hash, type, next } = link;
   if (type === "email_change") return confirmAddress(context, link);
@@ -93,8 +131,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
   await attempt.settle(outcomeOf(error));
   if (error) {
     const failure = generalFailure(error);
-    if (!failure) return data(view("dead", { link }), { status: 410 });
-    return data(view("ask", { link, message: failure.message }), { status: failure.status });
+    if (!failure) return data(view("dead", { type }), { status: 410 });
+    const found = await lookUp(context, link);
+    return data(view("ask", { link, ...found, message: failure.message }), { status: failure.status });
   }
   const recovering = type === "recovery";
   const destination = recovering ? "/" : redirectTarget(next, { context, fallback: "/" });
@@ -106,46 +145,53 @@ export async function action({ request, context }: ActionFunctionArgs) {
   throw signedIn;
 }
 
-async function confirmAddress(context: AppLoadContext, link: Link) {
+async function confirmAddress(context: AppLoadContext, link: MailedLink) {
   const answer = await confirmEmailChange(context, { tokenHash: link.token_hash });
-  if (answer.status === "void") return data(view("dead", { link }), { status: 410 });
-  if (answer.status !== "refused") return data(view(answer.status, { link, change: answer.change }));
-  const change = await emailChangeOfLink(context, link.token_hash);
-  return data(view(change ? "ask" : "dead", { link, change, message: answer.message }), { status: answer.httpStatus });
+  const { type } = link;
+  if (answer.status === "void") return data(view("dead", { type }), { status: 410 });
+  if (answer.status !== "refused") return data(view(answer.status, { link, change: shownEmailChange(answer.change) }));
+  const found = await lookUp(context, link);
+  const shown = found ? view("ask", { link, ...found, message: answer.message }) : view("dead", { type });
+  return data(shown, { status: answer.httpStatus });
 }
 
 export default function ConfirmPage() {
-  const { signedInAs, mailboxUrl, ...opened } = useLoaderData<typeof loader>();
+  const { mailboxUrl, ...opened } = useLoaderData<typeof loader>();
   // The form posts without the query: after it, only the action knows the link.
-  const { state, link, change, message } = useActionData<typeof action>() ?? opened;
-  if (!link || state === "dead") return <DeadLink type={link?.type ?? null} />;
+  const { state, type, link, account, change, otherAccount, message } = useActionData<typeof action>() ?? opened;
+  if (!link || state === "dead") return <DeadLink type={type} />;
   if (change && state !== "ask") {
     return <EmailChangeConfirmed change={change} complete={state === "changed"} mailboxUrl={mailboxUrl} />;
   }
   const fields = Object.entries(link).map(([name, value]) => (
     <input key={name} type="hidden" name={name} value={value} />
   ));
-  if (link.type === "email_change") {
-    return change ? (
-      <ConfirmEmailChange change={change} fields={fields} message={message} />
-    ) : (
-      <DeadLink type={link.type} />
-    );
+  if (change) {
+    return <ConfirmEmailChange change={change} fields={fields} message={message} otherAccount={otherAccount} />;
   }
   const { title, lead, button } = words[link.type];
   return (
-    <EntryPage title={title} lead={lead}>
+    <EntryPage
+      title={title}
+      lead={
+        state === "later" ? undefined : <Address>{lead(account ?? "the account that the mail was sent to")}</Address>
+      }
+    >
       <ErrorSummary id="confirm-error" form={message} />
-      {signedInAs ? (
+      {otherAccount ? (
         <Notice tone="warn">
-          You are signed in as <strong className="font-semibold">{signedInAs}</strong>. Going on signs you in to the
-          account that this link was sent to.
+          You are signed in as <strong className="font-semibold">{otherAccount}</strong>. Continuing adds the other
+          account to this browser and makes it the active one.
         </Notice>
       ) : null}
-      <Form method="post" action="/auth/confirm" data-once>
-        {fields}
-        <Button className="w-full">{button}</Button>
-      </Form>
+      {state === "later" ? (
+        <p>Open the link again after that. It was not used up.</p>
+      ) : (
+        <Form method="post" action="/auth/confirm" data-once>
+          {fields}
+          <Button className="w-full">{button}</Button>
+        </Form>
+      )}
     </EntryPage>
   );
 }

@@ -10,6 +10,7 @@ import { emailOfLink } from "../../recovery/email-of-link.ts";
 import { recoverAccount } from "../../recovery/recover-account.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { emailSchema } from "../../session/credentials.ts";
+import { maskEmail } from "../../session/mailed-link.ts";
 import { requireRoomFor, signedInAs } from "../../session/sign-in-page.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
 import { Address } from "../../ui/address.tsx";
@@ -37,13 +38,14 @@ const codeSchema = z.object({
 /** Shows what will happen. It consumes nothing, so that a mail scanner's visit burns nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
-  const page = { next: searchParams.get("next") ?? "", signedInAs: signedInAs(context) };
+  const active = signedInAs(context);
+  const page = { next: searchParams.get("next") ?? "", otherAccount: active };
   const token = searchParams.get("token");
   if (token === null) return data({ ...page, link: null, dead: false });
   const email = await emailOfLink(context, token);
-  return email === null
-    ? data({ ...page, link: null, dead: true }, { status: 410 })
-    : data({ ...page, link: { token, email }, dead: false });
+  if (email === null) return data({ ...page, link: null, dead: true }, { status: 410 });
+  const otherAccount = active === email.toLowerCase() ? null : active;
+  return data({ ...page, otherAccount, link: { token, account: maskEmail(email) }, dead: false });
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -68,7 +70,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function AccountRecoveryPage() {
-  const { next: wanted, signedInAs, link, dead } = useLoaderData<typeof loader>();
+  const { next: wanted, otherAccount, link, dead } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, code, next }] = useForm<{ email: string; code: string; next: string }>({
     id: "recovery",
@@ -83,17 +85,17 @@ export default function AccountRecoveryPage() {
       title="Get back into your account"
       lead={
         link ? (
-          <Address>{`This signs you in as ${link.email}.`}</Address>
+          <Address>{`This signs you in as ${link.account}.`}</Address>
         ) : (
           "Enter the code from the mail that an administrator sent you."
         )
       }
     >
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
-      {signedInAs ? (
+      {otherAccount ? (
         <Notice tone="warn">
-          You are signed in as <strong className="font-semibold">{signedInAs}</strong>. Going on signs you in to the
-          account that the mail was sent to.
+          You are signed in as <strong className="font-semibold">{otherAccount}</strong>. Continuing adds the account
+          that the mail was sent to and makes it the active one.
         </Notice>
       ) : null}
       {link ? (
@@ -101,7 +103,7 @@ export default function AccountRecoveryPage() {
           <input type="hidden" name="token" value={link.token} />
           {nextField}
           <Button className="w-full">
-            <Address>{`Continue as ${link.email}`}</Address>
+            <Address>{`Continue as ${link.account}`}</Address>
           </Button>
         </Form>
       ) : (

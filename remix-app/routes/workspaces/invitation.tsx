@@ -3,6 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
+import { maskEmail } from "../../session/mailed-link.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -22,7 +23,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const offer = token.success
     ? await previewInvitation(user, { token: token.data, requestId: context.requestId })
     : null;
-  const answer = { email: shownAs(user), token: token.data ?? "", offer };
+  // Anyone with the link can open this page.
+  const shown = offer && { ...offer, email: offer.forYou ? offer.email : maskEmail(offer.email) };
+  const answer = { email: shownAs(user), token: token.data ?? "", offer: shown };
   return data(answer, { status: offer ? 200 : 404 });
 }
 
@@ -36,10 +39,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  unknown: "It was replaced by a newer one, or the link is incomplete.",
+  unknown:
+    "It was replaced by a newer one, or the link is incomplete. Look for a newer mail, or ask for a new invitation.",
   accepted: "It has been accepted already.",
-  expired: "It was open for a week, which is over. Ask for a new one.",
-  withdrawn: "It was taken back.",
+  expired: "An invitation is open for a week, and this one has expired. Ask for a new one.",
+  withdrawn: "It was withdrawn. Ask the person who invited you.",
 } as const;
 
 export default function InvitationPage() {

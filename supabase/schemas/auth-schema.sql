@@ -17,6 +17,23 @@ create or replace trigger limit_user_metadata before insert or update of raw_use
   for each row when (octet_length(new.raw_user_meta_data::text) > 2400)
   execute function private.limit_user_metadata();
 
+-- Anybody can sign up with anybody's email, also without our server.
+create or replace trigger clear_unproven_metadata before update of email_confirmed_at, raw_user_meta_data on auth.users
+  for each row
+  when (
+    (old.email_confirmed_at is null and new.email_confirmed_at is not null)
+    or current_setting('gatehouse.first_confirmation', true) = new.id::text
+  )
+  execute function private.clear_unproven_metadata();
+
+create or replace trigger start_over after update of email_confirmed_at on auth.users
+  for each row when (old.email_confirmed_at is null and new.email_confirmed_at is not null)
+  execute function private.start_over();
+
+create or replace trigger keep_own_claims before insert or update of identity_data on auth.identities
+  for each row when (new.provider = 'email')
+  execute function private.keep_own_claims();
+
 -- Auth writes back the whole metadata column, with a policy that may be older than the stored one.
 create or replace trigger preserve_required_mfa_policy before update of raw_app_meta_data on auth.users
   for each row

@@ -15,12 +15,23 @@ begin
   values (new.id, name, case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end);
 
   insert into public.workspaces (name, personal_user_id, created_by)
-  values (left(name, 60) || '''s workspace', new.id, new.id);
+  values (private.personal_workspace_name(name), new.id, new.id);
   return null;
 end
 $$;
 comment on function private.create_profile_and_workspace() is
   'Profile and personal free workspace, made with the user and undone with it when the sign-up fails.';
+
+create or replace function private.personal_workspace_name(display_name text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select left(display_name, 60) || '''s workspace'
+$$;
+comment on function private.personal_workspace_name(text) is
+  'What a personal workspace is called until its owner renames it. For definers; not granted to a role.';
 
 create or replace function private.default_display_name(metadata jsonb, email text) returns text
   language sql

@@ -1,0 +1,94 @@
+import { createClient } from "@supabase/supabase-js";
+import { beforeEach, describe, expect, test } from "vitest";
+import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
+import { passMailPause, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { oauthJourney } from "../testing/oauth-journey.ts";
+
+const { supabase, ...stack } = readStack();
+const journey = oauthJourney({ ...stack, supabase });
+const { base } = journey;
+const withoutStorage = { auth: { persistSession: false, autoRefreshToken: false } };
+const direct = () => createClient(supabase.url, supabase.publishableKey, withoutStorage).auth;
+const squatter = { display_name: "Squatter", name: "Squatter", avatar_url: "https://evil.example/a.png", org: "Evil" };
+let email: string;
+
+const linkFields = async (after: number) =>
+  Object.fromEntries(new URL(await confirmationLink(email, { after })).searchParams);
+const accountOf = async () => {
+  const [row] = await query(
+    `select p.display_name, p.avatar_url, w.name as workspace, u.raw_user_meta_data as metadata,
+       u.email_confirmed_at is not null as confirmed, array(
+         select i.identity_data::text from auth.identities i where i.user_id = u.id
+       )::text as identities
+     from auth.users u
+     join public.profiles p on p.id = u.id
+     join public.workspaces w on w.personal_user_id = u.id
+     where u.email = $1`,
+    [email],
+  );
+  return row;
+};
+
+beforeEach(async () => {
+  email = journey.newEmail();
+  // Straight at the identity backend, as anybody may.
+  const { error } = await direct().signUp({ email, password: "the squatter's password", options: { data: squatter } });
+  expect(error).toBeNull();
+  expect(await accountOf()).toMatchObject({ display_name: "Squatter", workspace: "Squatter's workspace" });
+  await passMailPause(email);
+});
+
+const ways: [string, () => Promise<unknown>][] = [
+  ["the link of the sign-up mail", async () => openBrowser(base).post("/auth/confirm", await linkFields(0))],
+  [
+    "the link of a reset mail",
+    async () => {
+      await openBrowser(base).post("/forgot-password", { email });
+      await openBrowser(base).post("/auth/confirm", await linkFields(1));
+    },
+  ],
+  [
+    "a code that a phone sends",
+    async () => {
+      const { token_hash = "" } = await linkFields(0);
+      expect((await direct().verifyOtp({ token_hash, type: "email" })).error).toBeNull();
+    },
+  ],
+  [
+    "an administrator",
+    async () => {
+      const id = (await journey.accountOf(email)) ?? "";
+      await journey.service.auth.admin.updateUserById(id, { email_confirm: true });
+    },
+  ],
+];
+
+describe("an account that somebody else signed up for", () => {
+  test.each(ways)("has nothing of that once it is confirmed by %s", async (_, confirm) => {
+    await confirm();
+    const account = await accountOf();
+    const name = email.split("@")[0];
+    expect(account).toMatchObject({ confirmed: true, display_name: name, workspace: `${name}'s workspace` });
+    expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
+  });
+
+  test("has what the provider says once its owner signs in there", async () => {
+    expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
+    expect(await mailsTo(email)).toHaveLength(1);
+    const account = await accountOf();
+    expect(account).toMatchObject({ confirmed: true, metadata: { email, email_verified: true } });
+    expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
+    expect(await journey.providersOf(email)).toEqual([journey.provider]);
+  });
+});
+
+test("a name that is set after the confirmation stays", async () => {
+  const { token_hash = "" } = await linkFields(0);
+  const auth = direct();
+  await auth.verifyOtp({ token_hash, type: "signup" });
+  await auth.updateUser({ data: { display_name: "Ada" } });
+  await auth.refreshSession();
+  expect(await accountOf()).toMatchObject({ metadata: { display_name: "Ada" } });
+});

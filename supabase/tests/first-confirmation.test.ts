@@ -1,0 +1,199 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { createUser, type Database, enrollFactor, join, one, signIn, test } from "./database.ts";
+import { createIdentity } from "./oauth-fixtures.ts";
+
+const sent = {
+  display_name: "Squatter",
+  name: "Squatter",
+  avatar_url: "https://evil.example/a.png",
+  role: "admin",
+  email_verified: false,
+};
+
+/** An account that somebody signed up for in an earlier transaction, with somebody's email. */
+async function signUp(db: Database, userMetadata: object = sent) {
+  const user = await createUser(db, { userMetadata });
+  await db.query("update public.profiles set created_at = now() - interval '1 hour' where id = $1", [user.id]);
+  return user;
+}
+
+/** As Auth does: the confirmation, then the metadata that it read before. */
+async function confirm(db: Database, { id, metadata = sent }: { id: string; metadata?: object }) {
+  await db.query("update auth.users set email_confirmed_at = clock_timestamp() where id = $1", [id]);
+  await db.query("update auth.users set raw_user_meta_data = $2 where id = $1", [
+    id,
+    JSON.stringify({ ...metadata, email_verified: true }),
+  ]);
+}
+
+const accountOf = (db: Database, id: string) =>
+  one(db, {
+    sql: `select p.display_name, p.avatar_url, w.name as workspace, u.raw_user_meta_data as metadata
+          from auth.users u
+          join public.profiles p on p.id = u.id
+          join public.workspaces w on w.personal_user_id = u.id and w.deleted_at is null
+          where u.id = $1`,
+    values: [id],
+  });
+const fresh = ({ id }: { id: string }) => ({
+  display_name: id,
+  avatar_url: null,
+  workspace: `${id}'s workspace`,
+  metadata: { email_verified: true },
+});
+const kept = {
+  display_name: "Squatter",
+  avatar_url: "https://evil.example/a.png",
+  workspace: "Squatter's workspace",
+  metadata: { ...sent, email_verified: true },
+};
+
+describe("the first confirmation of an email", () => {
+  test("leaves nothing of what the sign-up sent", async ({ db }) => {
+    const user = await signUp(db);
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual(fresh(user));
+  });
+
+  test("keeps what a provider says that has verified the email", async ({ db }) => {
+    const user = await signUp(db);
+    const claims = { email: user.email, email_verified: true, name: "Ada", avatar_url: "https://ada.example/a.png" };
+    const identity = await createIdentity(db, { userId: user.id, email: user.email });
+    await db.query("update auth.identities set identity_data = $2 where id = $1", [identity, JSON.stringify(claims)]);
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual({
+      display_name: "Ada",
+      avatar_url: "https://ada.example/a.png",
+      workspace: "Ada's workspace",
+      metadata: claims,
+    });
+  });
+
+  test("takes off identities whose email no provider has verified, and adds the email identity", async ({ db }) => {
+    const user = await signUp(db);
+    await createIdentity(db, { userId: user.id, email: user.email, verified: false });
+    await confirm(db, user);
+    const identities = await db.query("select provider from auth.identities where user_id = $1", [user.id]);
+    expect(identities).toEqual([{ provider: "email" }]);
+  });
+
+  test("ends what was added before, and closes what was founded before", async ({ db }) => {
+    const user = await signUp(db);
+    const [guest, host] = [await createUser(db), await createUser(db)];
+    const founded = randomUUID();
+    const joint = randomUUID();
+    await signIn(db, { userId: user.id });
+    await db.query(
+      `insert into auth.webauthn_credentials (id, user_id, credential_id, public_key, friendly_name, created_at)
+       values ($1, $2, $3, $3, 'Phone', now())`,
+      [randomUUID(), user.id, randomBytes(24)],
+    );
+    await enrollFactor(db, { userId: user.id });
+    for (const id of [founded, joint]) {
+      await db.query("insert into public.workspaces (id, name, created_by) values ($1, 'Evil', $2)", [id, user.id]);
+    }
+    await join(db, { workspaceId: founded, userId: guest.id, role: "member" });
+    await join(db, { workspaceId: joint, userId: guest.id, role: "owner" });
+    await join(db, { workspaceId: host.personalWorkspaceId, userId: user.id, role: "member" });
+    for (const workspaceId of [user.personalWorkspaceId, founded, joint]) {
+      await db.query(
+        `insert into ai.keys (workspace_id, lineage_id, name, lookup, secret_hash, created_by)
+         values ($1, gen_random_uuid(), 'key', left(translate($2, '-', ''), 12), $3, $4)`,
+        [workspaceId, randomUUID(), randomBytes(32), user.id],
+      );
+      await db.query(
+        `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by)
+         select workspace_id, 'x@example.test', id, $2, $3 from public.workspace_roles
+         where workspace_id = $1 and name = 'member'`,
+        [workspaceId, randomBytes(32), user.id],
+      );
+    }
+    await confirm(db, user);
+
+    expect(await accountOf(db, user.id)).toEqual(fresh(user));
+    const left = await one(db, {
+      sql: `select
+        (select count(*)::integer from auth.sessions where user_id = $1) as sessions,
+        (select count(*)::integer from auth.mfa_factors where user_id = $1) as authenticators,
+        (select count(*)::integer from auth.webauthn_credentials where user_id = $1) as passkeys,
+        (select count(*)::integer from ai.keys where created_by = $1 and revoked_at is null) as keys,
+        (select count(*)::integer from public.workspace_invitations where invited_by = $1) as invitations,
+        (select count(*)::integer from public.workspace_members where user_id = $1) as memberships`,
+      values: [user.id],
+    });
+    expect(left).toEqual({ sessions: 0, authenticators: 0, passkeys: 0, keys: 0, invitations: 0, memberships: 1 });
+    const workspaces = await db.query<{ id: string; open: boolean }>(
+      "select id, deleted_at is null as open from public.workspaces where id = any ($1::uuid[]) and name <> 'Deleted workspace' or id = $2",
+      [[founded, joint, user.personalWorkspaceId], host.personalWorkspaceId],
+    );
+    expect(workspaces.map(({ id, open }) => [id, open]).sort()).toEqual(
+      [
+        [joint, true],
+        [host.personalWorkspaceId, true],
+      ].sort(),
+    );
+  });
+
+  test("keeps the workspace that nobody has used", async ({ db }) => {
+    const user = await signUp(db);
+    await confirm(db, user);
+    const [workspace] = await db.query("select id from public.workspaces where personal_user_id = $1", [user.id]);
+    expect(workspace).toEqual({ id: user.personalWorkspaceId });
+  });
+});
+
+describe("an account starts over", () => {
+  test("once: what its owner sets later stays", async ({ db }) => {
+    const user = await signUp(db);
+    await confirm(db, user);
+    await db.query("select set_config('gatehouse.first_confirmation', '', true)");
+    await db.query('update auth.users set raw_user_meta_data = \'{"name": "Ada"}\' where id = $1', [user.id]);
+    await db.query("update public.profiles set display_name = 'Ada' where id = $1", [user.id]);
+    await db.query("update auth.users set email_confirmed_at = clock_timestamp() where id = $1", [user.id]);
+    expect(await accountOf(db, user.id)).toMatchObject({ display_name: "Ada", metadata: { name: "Ada" } });
+  });
+
+  test("not where it is made and confirmed in one transaction", async ({ db }) => {
+    const user = await createUser(db, { userMetadata: sent });
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual(kept);
+  });
+
+  test.for([
+    ["499 milliseconds", true],
+    ["500 milliseconds", false],
+  ] as const)("not where an invitation made it: invited after %s", async ([after, keeps], { db }) => {
+    const user = await signUp(db);
+    await db.query("update auth.users set created_at = now(), invited_at = now() + $2::interval where id = $1", [
+      user.id,
+      after,
+    ]);
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual(keeps ? kept : fresh(user));
+  });
+
+  test("not where it was in use and gets its first email by a change", async ({ db }) => {
+    const user = await signUp(db);
+    await db.query("update auth.users set email = null, last_sign_in_at = now() where id = $1", [user.id]);
+    await db.query("update auth.users set email = $2 where id = $1", [user.id, user.email]);
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual(kept);
+  });
+});
+
+test("an email identity holds no metadata of a sign-up", async ({ db }) => {
+  const user = await createUser(db);
+  const own = { sub: user.id, email: user.email, email_verified: false, phone_verified: false };
+  const { id } = await one<{ id: string }>(db, {
+    sql: `insert into auth.identities (provider_id, user_id, identity_data, provider, created_at, updated_at)
+          values ($1, $2, $3, 'email', now(), now()) returning id`,
+    values: [user.id, user.id, JSON.stringify({ ...own, ...sent })],
+  });
+  await db.query("update auth.identities set identity_data = $2 where id = $1", [
+    id,
+    JSON.stringify({ ...own, ...sent, email_verified: true }),
+  ]);
+  const row = await one(db, { sql: "select identity_data from auth.identities where id = $1", values: [id] });
+  expect(row).toEqual({ identity_data: { ...own, email_verified: true } });
+});

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { newPasswordSchema } from "../remix-app/session/credentials.ts";
 import { notificationMails } from "./local-stack/identity-environment.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
@@ -69,6 +70,19 @@ describe("supabase/config.toml", () => {
     );
     expect(named.sort()).toEqual(readdirSync(path.join(root, "supabase/templates")).sort());
   });
+});
+
+test("supabase/config.toml asks of passwords and sign-ups what our pages ask", () => {
+  for (const line of [
+    "minimum_password_length = 8",
+    'password_requirements = ""',
+    "secure_password_change = true",
+    "enable_confirmations = true",
+  ]) {
+    expect(config.split("\n")).toContain(line);
+  }
+  expect(newPasswordSchema.safeParse("x".repeat(7)).success).toBe(false);
+  expect(newPasswordSchema.safeParse("x".repeat(8)).success).toBe(true);
 });
 
 test("supabase/config.toml turns off every notification mail of the identity backend", () => {

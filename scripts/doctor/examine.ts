@@ -1,10 +1,12 @@
 import { isLoopback } from "#shared/loopback.ts";
 import type { Env } from "../../remix-app/config/env.server.ts";
 import { type Provider, readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { readAuthConfig } from "./auth-config.ts";
 import type { Configuration } from "./configuration.ts";
 import { type Finding, fail, unseen } from "./finding.ts";
 import { checkMail } from "./mail-check.ts";
 import { checkNotifications } from "./notification-checks.ts";
+import { checkPasswords } from "./password-checks.ts";
 import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway, checkKeys } from "./project-checks.ts";
 import { checkProviders } from "./provider-checks.ts";
 import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
@@ -39,7 +41,10 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   () => checkAuthority(env),
   () => checkBackend(env),
-  async () => [await checkNotifications({ settings: { ...settings, SUPABASE_URL: env.SUPABASE_URL }, local })],
+  async () => {
+    const config = await readAuthConfig({ settings: { ...settings, SUPABASE_URL: env.SUPABASE_URL }, local });
+    return [checkNotifications(config), ...checkPasswords(config)];
+  },
   () => checkGateway(env),
 ];
 

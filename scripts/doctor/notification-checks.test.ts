@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
+import { readAuthConfig } from "./auth-config.ts";
 import { checkNotifications } from "./notification-checks.ts";
 
 const token = "sbp_0123456789abcdef0123456789abcdef01234567";
@@ -36,7 +37,7 @@ async function check(settings: Record<string, string>, [status, body]: [status: 
   });
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
-  const finding = await checkNotifications({ settings, local: false }, `http://127.0.0.1:${port}`);
+  const finding = checkNotifications(await readAuthConfig({ settings, local: false }, `http://127.0.0.1:${port}`));
   server.close();
   expect(finding.says).not.toContain(token);
   expect(finding.says).not.toContain(authConfig.smtp_pass);
@@ -90,7 +91,7 @@ test.each([
 });
 
 test("cannot tell where the Management API does not answer", async () => {
-  const finding = await checkNotifications({ settings: hosted, local: false }, "http://127.0.0.1:9");
+  const finding = checkNotifications(await readAuthConfig({ settings: hosted, local: false }, "http://127.0.0.1:9"));
   expect(finding).toMatchObject({ level: "unseen", says: expect.stringContaining("127.0.0.1:9 does not answer") });
 });
 
@@ -139,5 +140,5 @@ test.each([
 
 test("knows that a local stack starts its backend without them", async () => {
   const settings = { SUPABASE_URL: "http://127.0.0.1:54321" };
-  expect(await checkNotifications({ settings, local: true })).toMatchObject({ level: "ok" });
+  expect(checkNotifications(await readAuthConfig({ settings, local: true }))).toMatchObject({ level: "ok" });
 });

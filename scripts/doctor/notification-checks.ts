@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { isLoopback } from "#shared/loopback.ts";
 import { notificationMails, notificationSetting } from "../local-stack/identity-environment.ts";
-import type { Configuration } from "./configuration.ts";
+import { type AuthConfig, notShown } from "./auth-config.ts";
 import { type Finding, fail, ok, unseen } from "./finding.ts";
 
 const about = "notifications";
-const requestLimitMs = 10_000;
 const dashboard = "Dashboard, Authentication, Emails, Security";
 const look = `Look at ${dashboard}: all seven must be off.`;
 const twice = "owners get two mails about one change. Turn them off";
@@ -15,34 +13,13 @@ const projectSettings = z.object(
   Object.fromEntries(notificationMails.map((name) => [settingName(name), z.boolean().nullable()])),
 );
 
-/**
- * Checks that the identity backend sends no notification mails of its own, as far as that can be seen: at Supabase's
- * Management API with SUPABASE_ACCESS_TOKEN, or in the settings of a backend that somebody runs themselves.
- */
-export async function checkNotifications(
-  { settings, local }: Pick<Configuration, "settings" | "local">,
-  managementApi = "https://api.supabase.com",
-): Promise<Finding> {
-  const { hostname } = new URL(settings.SUPABASE_URL ?? "");
-  const onThisMachine = isLoopback(hostname);
-  if (local && onThisMachine) return ok(about, "off: a local stack starts its backend without them");
-  const project = onThisMachine ? undefined : projectOf(hostname) || settings.SUPABASE_PROJECT_ID;
-  if (!project) return checkOwnBackend(settings);
-  const { SUPABASE_ACCESS_TOKEN: token } = settings;
-  if (!token) return unseen(about, `not shown without SUPABASE_ACCESS_TOKEN (docs/operating.md). ${look}`);
-  const url = `${managementApi}/v1/projects/${encodeURIComponent(project)}/config/auth`;
-  const answer = await fetch(url, {
-    headers: { authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(requestLimitMs),
-  }).catch(() => null);
-  if (!answer) return unseen(about, `${new URL(url).host} does not answer. ${look}`);
-  if (!answer.ok) {
-    const says =
-      answer.status === 401 || answer.status === 403 ? "refuses SUPABASE_ACCESS_TOKEN" : "does not show them";
-    return unseen(about, `the Management API ${says} (${answer.status}) for project ${project}. ${look}`);
-  }
-  const found = projectSettings.safeParse(await answer.json().catch(() => undefined));
-  if (!found.success) return unseen(about, `the Management API does not show them for project ${project}. ${look}`);
+/** Checks that the identity backend sends no notification mails of its own. */
+export function checkNotifications(config: AuthConfig): Finding {
+  if (config.from === "local") return ok(about, "off: a local stack starts its backend without them");
+  if (config.from === "environment") return checkOwnBackend(config.values);
+  if (config.from === "nowhere") return unseen(about, `${config.why}. ${look}`);
+  const found = projectSettings.safeParse(config.values);
+  if (!found.success) return unseen(about, `${notShown(config.project).why}. ${look}`);
   const on = notificationMails.filter((name) => found.data[settingName(name)] === true);
   if (on.length > 0) return fail(about, `the backend mails ${on.join(", ")}: ${twice} (${dashboard}).`);
   return ok(about, "off at the backend");
@@ -52,13 +29,8 @@ function settingName(name: (typeof notificationMails)[number]): string {
   return `mailer_notifications_${name}_enabled`;
 }
 
-/** Returns the project that a hosted address names. A custom domain names none. */
-function projectOf(hostname: string): string | undefined {
-  return /^([a-z0-9]+)\.supabase\.co$/.exec(hostname)?.[1];
-}
-
 /** Judges a self-hosted backend by its own settings, where they were given to the doctor. They are off by default. */
-function checkOwnBackend(settings: Configuration["settings"]): Finding {
+function checkOwnBackend(settings: Record<string, string | undefined>): Finding {
   const names = notificationMails.map(notificationSetting);
   const on = names.filter((name) => /^(1|t|true)$/i.test(settings[name] ?? ""));
   if (on.length > 0) return fail(about, `${on.join(", ")}: ${twice}.`);

@@ -1,0 +1,132 @@
+import { z } from "zod";
+import { type AuthConfig, notShown } from "./auth-config.ts";
+import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
+
+const about = "passwords";
+const dashboard = "Dashboard, Authentication, Sign In / Providers, Email";
+/** As on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
+const minLength = 8;
+const look =
+  `Look at ${dashboard}: minimum length ${minLength}, no required characters, and on: confirm email, secure password ` +
+  "change, prevent use of leaked passwords.";
+
+/** The settings that a direct caller's password meets, with their names where they are set. */
+interface PasswordSettings {
+  minLength: number;
+  requiredCharacters: string;
+  refusesLeaked: boolean;
+  asksAgain: boolean;
+  confirmsAlone: boolean;
+  letsUnconfirmedIn: boolean;
+  names: Record<Exclude<keyof PasswordSettings, "names">, string>;
+}
+
+/**
+ * Names of https://supabase.com/docs/reference/api/v1-get-auth-service-config; each may be null, which means the default
+ * of Supabase Auth.
+ */
+const projectSettings = z.object({
+  password_min_length: z.number().nullable(),
+  password_required_characters: z.string().nullable(),
+  password_hibp_enabled: z.boolean().nullable(),
+  security_update_password_require_reauthentication: z.boolean().nullable(),
+  mailer_autoconfirm: z.boolean().nullable(),
+  mailer_allow_unverified_email_sign_ins: z.boolean().nullish(),
+});
+/** Supabase Auth's own default. */
+const defaultMinLength = 6;
+
+/**
+ * Checks what the identity backend demands of passwords and sign-ups itself: whoever calls it directly meets nothing of
+ * what our pages demand.
+ */
+export function checkPasswords(config: AuthConfig): Finding[] {
+  if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];
+  if (config.from === "nowhere") return [unseen(about, `${config.why}. ${look}`)];
+  if (config.from === "environment") {
+    // Supabase Auth does not start without this one.
+    if (config.values.GOTRUE_JWT_SECRET) return judge(ofEnvironment(config.values));
+    return [unseen(about, "not shown by the backend. Self-hosted: name its settings too (--env).")];
+  }
+  const found = projectSettings.safeParse(config.values);
+  return found.success ? judge(ofProject(found.data)) : [unseen(about, `${notShown(config.project).why}. ${look}`)];
+}
+
+function ofProject(found: z.infer<typeof projectSettings>): PasswordSettings {
+  return {
+    minLength: found.password_min_length ?? defaultMinLength,
+    requiredCharacters: found.password_required_characters ?? "",
+    refusesLeaked: found.password_hibp_enabled ?? false,
+    asksAgain: found.security_update_password_require_reauthentication ?? false,
+    confirmsAlone: found.mailer_autoconfirm ?? false,
+    letsUnconfirmedIn: found.mailer_allow_unverified_email_sign_ins ?? false,
+    names: {
+      minLength: `password_min_length (${dashboard}, Minimum password length)`,
+      requiredCharacters: `password_required_characters (${dashboard}, Password requirements)`,
+      refusesLeaked: `password_hibp_enabled (${dashboard}, Prevent use of leaked passwords; from the Pro plan on)`,
+      asksAgain: `security_update_password_require_reauthentication (${dashboard}, Secure password change)`,
+      confirmsAlone: `mailer_autoconfirm (Dashboard, Authentication, Sign In / Providers, Confirm email)`,
+      letsUnconfirmedIn: "mailer_allow_unverified_email_sign_ins (the Management API alone)",
+    },
+  };
+}
+
+function ofEnvironment(values: Record<string, string | undefined>): PasswordSettings {
+  // As Go's strconv.ParseBool.
+  const isOn = (name: string) => /^(1|t|true)$/i.test(values[name] ?? "");
+  return {
+    minLength: Number(values.GOTRUE_PASSWORD_MIN_LENGTH || defaultMinLength),
+    requiredCharacters: values.GOTRUE_PASSWORD_REQUIRED_CHARACTERS ?? "",
+    refusesLeaked: isOn("GOTRUE_PASSWORD_HIBP_ENABLED"),
+    asksAgain: isOn("GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION"),
+    confirmsAlone: isOn("GOTRUE_MAILER_AUTOCONFIRM"),
+    letsUnconfirmedIn: isOn("GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS"),
+    names: {
+      minLength: "GOTRUE_PASSWORD_MIN_LENGTH",
+      requiredCharacters: "GOTRUE_PASSWORD_REQUIRED_CHARACTERS",
+      refusesLeaked: "GOTRUE_PASSWORD_HIBP_ENABLED",
+      asksAgain: "GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION",
+      confirmsAlone: "GOTRUE_MAILER_AUTOCONFIRM",
+      letsUnconfirmedIn: "GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS",
+    },
+  };
+}
+
+function judge({ names, ...found }: PasswordSettings): Finding[] {
+  const findings: Finding[] = [];
+  if (!(found.minLength >= minLength)) {
+    findings.push(
+      fail(
+        about,
+        `direct callers may choose ${Number.isNaN(found.minLength) ? "too few" : found.minLength} characters. Set ${names.minLength} to ${minLength}.`,
+      ),
+    );
+  } else if (found.minLength > minLength) {
+    findings.push(
+      warn(
+        about,
+        `our pages ask for ${minLength} characters, the backend for ${found.minLength}. Set ${names.minLength} to ${minLength}.`,
+      ),
+    );
+  }
+  if (found.requiredCharacters !== "") {
+    findings.push(
+      warn(about, `the backend requires characters that our pages do not name. Empty ${names.requiredCharacters}.`),
+    );
+  }
+  if (!found.refusesLeaked) {
+    findings.push(warn(about, `direct callers may choose stolen passwords. Turn on ${names.refusesLeaked}.`));
+  }
+  if (!found.asksAgain) {
+    findings.push(fail(about, `a stolen session may change the password at any time. Turn on ${names.asksAgain}.`));
+  }
+  if (found.confirmsAlone) {
+    findings.push(
+      fail(about, `a sign-up counts without a confirmation of its email. Turn off ${names.confirmsAlone}.`),
+    );
+  }
+  if (found.letsUnconfirmedIn) {
+    findings.push(fail(about, `people sign in before they confirm their email. Turn off ${names.letsUnconfirmedIn}.`));
+  }
+  return findings.length > 0 ? findings : [ok(about, "the backend demands what our pages demand")];
+}

@@ -1,6 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { detour, redirectTarget } from "../http/redirect-target.ts";
-import { getUser, isFresh, secondStepPath, type User } from "../session/user.ts";
+import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
 /** A page that people pass through on their way: who they are, and where they are going. */
 export interface Step {
@@ -52,6 +52,7 @@ export async function openEnrollment(context: AppLoadContext, request: Request):
   if ((enrolled && !satisfied) || policy === "recovery_in_progress") {
     throw redirect(secondStepPath(user.mfa, destination));
   }
+  if (satisfied && user.mustReplacePassword) throw redirect(replacePasswordPath(detour("/mfa/enroll", destination)));
   if (!isFresh(user)) throw redirect(detour("/step-up", detour("/mfa/enroll", destination)));
   return step;
 }

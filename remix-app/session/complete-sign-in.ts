@@ -5,10 +5,11 @@ import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { type Device, newDevice, type StoredSession, secretHash, successorOf } from "./cookies.ts";
 import { isEasyToGuess } from "./password-fault.ts";
 import { discardSession, requireKeptSession } from "./request-session.ts";
-import { mfaFactsOf, secondStepPath } from "./user.ts";
+import { mfaFactsOf, replacePasswordPath, secondStepPath } from "./user.ts";
 import { VaultUnavailable } from "./vault.ts";
 
 export interface CompletedSignIn {
@@ -53,9 +54,8 @@ export async function completeSignIn(
   const facts = state.status === "alive" ? state.facts : null;
   const isListed =
     password !== undefined && isEasyToGuess({ password, email: email ?? null, name: facts?.user.displayName ?? null });
-  const next = isListed
-    ? `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`
-    : destination;
+  if (isListed) await restrictToNewPassword(context, { session, claims });
+  const next = isListed ? replacePasswordPath(destination) : destination;
   const mfa = facts && mfaFactsOf(facts);
   return redirect(mfa && !mfa.satisfied ? secondStepPath(mfa, next) : next);
 }
@@ -140,6 +140,21 @@ async function signInTo(
   });
   if (answer.status === "kept") storeDevice(answer.successor === 1 ? first : second);
   return answer;
+}
+
+/** Lets a session do nothing but replace its password. @throws Response 503 AUTH_UNAVAILABLE; the session is ended */
+async function restrictToNewPassword(
+  context: AppLoadContext,
+  { session, claims }: { session: StoredSession; claims: Claims },
+): Promise<void> {
+  const { env, requestId } = context;
+  const { error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("require_password_replacement", { subject_id: claims.sub, target_id: claims.session_id });
+  if (!error) return;
+  console.error(`error request=${requestId} a session was not restricted to a new password: ${error.code}`);
+  await drop(context, session);
+  throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }
 
 /** Ends the session that was just made, and takes it from the browser. Who was active comes back with the next request. */

@@ -1,10 +1,17 @@
-import { expect, onTestFinished, test } from "vitest";
-import { deletePerson, insertAccount, insertAuthenticators, query } from "../../scripts/test/people.ts";
+import { createClient } from "@supabase/supabase-js";
+import { describe, expect, onTestFinished, test } from "vitest";
+import {
+  deletePerson,
+  insertAccount,
+  insertAuthenticators,
+  query,
+  signedInLongAgo,
+} from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
-import { openBrowser } from "../testing/browser.ts";
+import { accessTokenOf, openBrowser } from "../testing/browser.ts";
 
-const { base } = readStack();
+const { base, supabase } = readStack();
 const refusal = "Choose a password that is harder to guess";
 
 async function createOwner(password: string) {
@@ -36,6 +43,78 @@ test("a sign-in with a listed password leads to another one, and from there to w
   expect(changed.text).toContain('href="/settings/profile"');
   const again = await openBrowser(base).post("/login", { email, password: "three unrelated words" });
   expect(again.location).toBe("/");
+});
+
+describe("a session that began with a listed password", () => {
+  async function signIn() {
+    const owner = await createOwner("12345678");
+    const browser = openBrowser(base);
+    const { location } = await browser.post("/login", { email: owner.email, password: owner.password });
+    return { ...owner, browser, page: location ?? "" };
+  }
+  const leadsBack = "/reset-password?listed=&returnUrl=";
+
+  test("uses nothing of the app until the password is another one", async () => {
+    const { email, browser, page } = await signIn();
+    for (const path of ["/", "/workspaces", "/settings/profile", "/settings/security/access"]) {
+      expect((await browser.get(path)).location).toBe(`${leadsBack}${encodeURIComponent(path)}`);
+    }
+    expect((await browser.get("/mfa/enroll")).location).toContain(leadsBack);
+    expect((await browser.post("/settings/profile", { displayName: "Ada" })).location).toContain(leadsBack);
+    const refused = await browser.sendJson("GET", "/api/v1/users/me/sessions");
+    expect([refused.status, JSON.parse(refused.text).code]).toEqual([403, "FORBIDDEN"]);
+    const bearer = await fetch(new URL("/api/v1/users/me/sessions", base), {
+      headers: { authorization: `Bearer ${accessTokenOf(browser)}`, "user-agent": "Phone" },
+    });
+    expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
+
+    // Without its query, too.
+    expect((await browser.get("/reset-password")).words).toContain("Your password is on a list of common ones");
+    expect((await browser.post(page, { password: email })).status).toBe(400);
+    expect((await browser.get("/workspaces")).location).toContain(leadsBack);
+    expect((await browser.post(page, { password: "three unrelated words" })).status).toBe(200);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect((await browser.sendJson("GET", "/api/v1/users/me/sessions")).status).toBe(200);
+  });
+
+  test("may sign out, and its page says how", async () => {
+    const { browser, page } = await signIn();
+    expect((await browser.get(page)).text).toContain('value="sign_out"');
+    expect((await browser.post("/accounts", { intent: "sign_out" })).status).toBe(303);
+    expect((await browser.get("/workspaces")).location).toContain("/login");
+  });
+
+  test("is not set free by signing in again with that password, nor by another browser's sign-in", async () => {
+    const { email, password, browser, page } = await signIn();
+    const other = openBrowser(base);
+    await other.post("/login", { email, password });
+    expect((await browser.get("/workspaces")).location).toContain(leadsBack);
+    expect((await other.get("/workspaces")).location).toContain(leadsBack);
+    const again = await browser.post("/login", { email, password, returnUrl: "/workspaces" });
+    expect(again.location).toBe("/reset-password?listed=&returnUrl=%2Fworkspaces");
+    expect((await browser.get("/workspaces")).location).toContain(leadsBack);
+    expect((await browser.get(page)).status).toBe(200);
+  });
+
+  test("is one that proved it again for a step-up", async () => {
+    const { email, password } = await createOwner("12345678");
+    const browser = await signedInLongAgo({ email, password }, { secondsAgo: 3_600 });
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    const { location } = await browser.post("/step-up?returnUrl=%2Fsettings%2Fsecurity%2Faccess", { password });
+    expect(location).toBe(`${leadsBack}%2Fsettings%2Fsecurity%2Faccess`);
+    expect((await browser.get("/workspaces")).location).toContain(leadsBack);
+    expect((await browser.get(location ?? "")).status).toBe(200);
+  });
+
+  test("is free once the password was changed elsewhere", async () => {
+    const { id, email, password, browser } = await signIn();
+    const { auth } = createClient(supabase.url, supabase.publishableKey, { auth: { persistSession: false } });
+    await auth.signInWithPassword({ email, password });
+    expect(await query("select from private.password_replacements where user_id = $1", [id])).toHaveLength(1);
+    await auth.updateUser({ password: "three unrelated words" });
+    expect(await query("select from private.password_replacements where user_id = $1", [id])).toEqual([]);
+    expect((await browser.get("/workspaces")).location).toContain("/login");
+  });
 });
 
 test("a sign-in with the person's own name asks for another password", async () => {

@@ -55,7 +55,7 @@ test.each([
 ] as const)("a second step is required by policy $policy.state, or by an authenticator ($enrolled)", (row) => {
   const { policy, enrolled, required } = row;
   const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
-  const session = { sessionId: "", aal: "aal1", user, infrastructureAdmin: false } as const;
+  const session = { sessionId: "", aal: "aal1", user, mustReplacePassword: false, infrastructureAdmin: false } as const;
   expect(mfaFactsOf({ ...session, hasVerifiedFactor: enrolled, policy })).toEqual({
     required,
     satisfied: policy.satisfied,

@@ -22,6 +22,8 @@ const facts = z.object({
     /** By a mobile approval alone. One that release 0.1.0 bound has no key: we check its cookie. */
     byApproval: z.boolean(),
   }),
+  /** Whether the session began with a password that is easy to guess. Absent where the database is older than this server. */
+  mustReplacePassword: z.boolean().default(false),
   infrastructureAdmin: z.boolean(),
 });
 /** Made once: a schema compiles itself when it first parses. */

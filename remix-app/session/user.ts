@@ -22,6 +22,8 @@ export interface User {
   /** When the session last proved who it is: by a code where an authenticator is enrolled, else by a sign-in. */
   provenAt: Date;
   mfa: MfaFacts;
+  /** Whether the session may do nothing but replace its password, which is easy to guess. */
+  mustReplacePassword: boolean;
   infrastructureAdmin: boolean;
   /** The Data API as this user, under row-level security. */
   data: SupabaseClient;
@@ -55,6 +57,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     aal: facts.aal,
     provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
     mfa: mfaOf(context, { facts, via: auth.via }),
+    mustReplacePassword: facts.mustReplacePassword,
     infrastructureAdmin: facts.infrastructureAdmin,
   };
 }
@@ -81,18 +84,37 @@ export function isFresh(user: User): boolean {
   return Date.now() - user.provenAt.getTime() <= freshSignInMs;
 }
 
+/** What a route admits that other routes refuse. */
+export interface Admission {
+  /** Also a session that has to replace its password first. */
+  replacesPassword?: boolean;
+}
+
 /**
  * The user of this request, whose session satisfies what their account demands.
  * @throws Response a redirect to the challenge or to enrollment that keeps the destination, where a second step is due;
  * for APIs and bearer callers 403 MFA_REQUIRED
+ * @throws Response a redirect to the page that replaces the password, for a session that began with one that is easy to
+ * guess; for APIs and bearer callers 403 FORBIDDEN
  * @throws Response a redirect to the sign-in page that keeps the destination; for APIs and bearer callers 401
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
-export async function requireUser(context: AppLoadContext, request: Request): Promise<User> {
+export async function requireUser(
+  context: AppLoadContext,
+  request: Request,
+  { replacesPassword = false }: Admission = {},
+): Promise<User> {
   const user = await getUser(context);
-  if (user?.mfa.satisfied) return user;
+  if (user?.mfa.satisfied && (replacesPassword || !user.mustReplacePassword)) return user;
   const { requestId } = context;
   const destination = destinationOf(request, context);
+  if (user?.mfa.satisfied) {
+    if (takesPages(context, request)) throw redirect(replacePasswordPath(destination));
+    throw problem("FORBIDDEN", {
+      requestId,
+      detail: "The password is easy to guess. Replace it at /reset-password first.",
+    });
+  }
   if (!takesPages(context, request)) {
     if (user) throw problem("MFA_REQUIRED", { requestId });
     throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
@@ -111,9 +133,9 @@ export async function requireUser(context: AppLoadContext, request: Request): Pr
 export async function requireFreshUser(
   context: AppLoadContext,
   request: Request,
-  { keepsForm = false }: { keepsForm?: boolean } = {},
+  { keepsForm = false, ...admission }: { keepsForm?: boolean } & Admission = {},
 ): Promise<User> {
-  const user = await requireUser(context, request);
+  const user = await requireUser(context, request, admission);
   if (isFresh(user)) return user;
   if (takesPages(context, request)) {
     const destination = destinationOf(request, context);
@@ -161,6 +183,12 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;
   return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
+}
+
+/** Returns the page that replaces a password that is easy to guess, and then leads to the destination. */
+export function replacePasswordPath(destination: string): string {
+  if (/^\/reset-password(\?|$)/.test(destination)) return destination;
+  return `/reset-password?${new URLSearchParams({ listed: "", returnUrl: destination })}`;
 }
 
 /** Methods of a second factor in `amr`. */

@@ -57,6 +57,11 @@ create or replace trigger end_app_credentials after update of encrypted_password
   )
   execute function private.revoke_user_app_credentials();
 
+-- The password changes through the API as well.
+create or replace trigger end_password_replacements after update of encrypted_password on auth.users
+  for each row when (old.encrypted_password is distinct from new.encrypted_password)
+  execute function private.end_password_replacements();
+
 -- Every change of an account is recorded and mailed, also without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();

@@ -195,7 +195,8 @@ grant execute on function
   private.activate_account(jsonb),
   private.end_account_switch(uuid, uuid),
   private.sign_out_account(uuid, text, uuid),
-  private.sign_out_device(uuid, text)
+  private.sign_out_device(uuid, text),
+  private.require_password_replacement(uuid, uuid)
 to service_role;
 
 -- mfa/

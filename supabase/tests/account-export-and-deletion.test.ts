@@ -292,6 +292,7 @@ const outsideExports: Record<string, string> = {
   "private.recovery_events.actor_id": "an act of the operator's office",
   "private.recovery_events.user_id": "the operator's log, which outlives the account",
   "private.announced_additions.user_id": "an addition under way, gone within a minute",
+  "private.password_replacements.user_id": "what a session has yet to do; the session itself is listed",
   "private.oauth_attempts.user_id": "a visit to a provider's page under way, gone within minutes",
   "private.account_devices.active_user_id": "which of a browser's accounts is in use; the session itself is listed",
   "private.account_vault_entries.user_id": "a browser's sealed copy of a session; the session itself is listed",

@@ -27,6 +27,7 @@ describe("session_state", () => {
       },
       hasVerifiedFactor: false,
       policy: { state: "optional", required: false, satisfied: true, byApproval: false },
+      mustReplacePassword: false,
       infrastructureAdmin: false,
     });
   });
@@ -94,6 +95,37 @@ describe("session_state", () => {
     expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
     expect(await stateOf(db, claims)).toMatchObject({ infrastructureAdmin: true });
+  });
+
+  test("restricts one session to a new password, until the password is another one", async ({ db }) => {
+    const user = await createUser(db);
+    const [claims, other] = [await signIn(db, { userId: user.id }), await signIn(db, { userId: user.id })];
+    const stranger = await createUser(db);
+    const restrict = (userId: string, sessionId: string) =>
+      db.asRole("service_role", () =>
+        db.query("select private.require_password_replacement($1, $2)", [userId, sessionId]),
+      );
+    await restrict(stranger.id, claims.session_id);
+    expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: false });
+    for (let times = 0; times < 2; times += 1) await restrict(user.id, claims.session_id);
+    expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: true });
+    expect(await stateOf(db, other)).toMatchObject({ mustReplacePassword: false });
+    await db.query("update auth.users set updated_at = now() where id = $1", [user.id]);
+    expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: true });
+    await db.query("update auth.users set encrypted_password = 'another' where id = $1", [user.id]);
+    expect(await stateOf(db, claims)).toMatchObject({ mustReplacePassword: false });
+  });
+
+  test("keeps no restriction of a session that has ended", async ({ db }) => {
+    const user = await createUser(db);
+    const ended = await signIn(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id });
+    const restrict = "select private.require_password_replacement($1, $2)";
+    await db.query(restrict, [user.id, ended.session_id]);
+    await db.query("delete from auth.sessions where id = $1", [ended.session_id]);
+    await db.query(restrict, [user.id, claims.session_id]);
+    const rows = await db.query("select session_id from private.password_replacements where user_id = $1", [user.id]);
+    expect(rows).toEqual([{ session_id: claims.session_id }]);
   });
 
   test("is closed to anon and to the gateway", async ({ db }) => {

@@ -56,7 +56,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
     password: submission.value.password,
     botChallenge: form.get(botChallengeField),
   });
-  if (!failure) throw await completeSignIn(context, { method: "password", destination });
+  if (!failure) {
+    const { password } = submission.value;
+    throw await completeSignIn(context, { method: "password", destination, password });
+  }
   const reply = submission.reply({ ...errorsAt("password", failure), hideFields: ["password"] });
   return data(reply, { status: failure.status });
 }

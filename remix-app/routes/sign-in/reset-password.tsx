@@ -14,19 +14,20 @@ import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { NewPasswordField } from "../../ui/field.tsx";
+import { SignOutForm } from "../../ui/other-ways.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { email } = await requireFreshUser(context, request);
+  const { email, mustReplacePassword } = await requireFreshUser(context, request, { replacesPassword: true });
   const { searchParams } = new URL(request.url);
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "/" });
-  return { email, returnUrl, first: searchParams.has("first"), listed: searchParams.has("listed") };
+  return { email, returnUrl, first: searchParams.has("first"), listed: mustReplacePassword };
 }
 
 /** Changes the password. The identity backend ends the account's other sessions with it. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const user = await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request, { replacesPassword: true });
   const submission = parseWithZod(await readForm(request, context), { schema: resetPasswordSchema });
   if (submission.status !== "success") {
     return data({ result: submission.reply({ hideFields: ["password"] }), review: null }, { status: 400 });
@@ -92,6 +93,7 @@ export default function ResetPasswordPage() {
         <NewPasswordField field={password} label="New password" />
         <Button className="w-full">Change password</Button>
       </AccountForm>
+      {listed ? <SignOutForm /> : null}
     </EntryPage>
   );
 }

@@ -32,6 +32,9 @@ begin
         'satisfied', not f.banned and not f.deleted and v.satisfied,
         'byApproval', v.satisfied and not v.alone
       ),
+      'mustReplacePassword', exists (
+        select from private.password_replacements r where r.session_id = f.session_id
+      ),
       'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = f.user_id)
     )
     from private.session_facts(claims) f
@@ -52,7 +55,7 @@ end
 $$;
 comment on function public.session_state() is
   'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
-  'infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
+  'mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
   'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
   'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
   'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';

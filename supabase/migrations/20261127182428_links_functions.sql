@@ -244,6 +244,91 @@ create or replace trigger keep_own_claims before insert or update of identity_da
 end
 $guard$;
 
+-- Definer: sessions are Supabase Auth's, which the service role cannot read.
+create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  delete from private.password_replacements r
+  where not exists (select from auth.sessions s where s.id = r.session_id);
+  insert into private.password_replacements (session_id, user_id)
+  select s.id, s.user_id
+  from auth.sessions s
+  where s.id = target_id and s.user_id = subject_id
+  on conflict (session_id) do nothing
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.end_password_replacements() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if private.is_new_password(old.encrypted_password, new.encrypted_password) then
+    delete from private.password_replacements r where r.user_id = new.id;
+  end if;
+  return null;
+end
+$$;
+
+-- Definer: a session that has yet to prove its second factor, or whose account is closed, must still be told so, and
+-- the identity backend's tables are not the caller's to read. It answers about the caller's own token alone.
+create or replace function public.session_state() returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  claims jsonb := auth.jwt();
+begin
+  return coalesce((
+    select jsonb_build_object(
+      'alive', true,
+      'sessionId', f.session_id,
+      'notAfter', f.not_after,
+      'aal', claims ->> 'aal',
+      'user', jsonb_build_object(
+        'id', f.user_id,
+        'email', f.email,
+        'displayName', p.display_name,
+        'avatarUrl', p.avatar_url,
+        'banned', f.banned,
+        'deleted', f.deleted
+      ),
+      'hasVerifiedFactor', f.has_verified_factor,
+      'policy', jsonb_build_object(
+        'state', m.state,
+        'required', m.state <> 'optional',
+        'satisfied', not f.banned and not f.deleted and v.satisfied,
+        'byApproval', v.satisfied and not v.alone
+      ),
+      'mustReplacePassword', exists (
+        select from private.password_replacements r where r.session_id = f.session_id
+      ),
+      'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = f.user_id)
+    )
+    from private.session_facts(claims) f
+    cross join lateral private.required_mfa_state(f.app_metadata) as m (state)
+    cross join lateral (
+      select
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second, s.now
+        ),
+        private.satisfies_required_mfa(
+          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, null, s.now
+        )
+      from (select floor(extract(epoch from now()))::bigint) as s (now)
+    ) as v (satisfied, alone)
+    left join public.profiles p on p.id = f.user_id
+  ), jsonb_build_object('alive', false));
+end
+$$;
+
 create or replace function private.proven_metadata(account auth.users) returns jsonb
   language sql
   stable
@@ -262,12 +347,33 @@ as $$
   ) || private.own_claims(account.raw_user_meta_data)
 $$;
 
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- The password changes through the API as well.
+create or replace trigger end_password_replacements after update of encrypted_password on auth.users
+  for each row when (old.encrypted_password is distinct from new.encrypted_password)
+  execute function private.end_password_replacements();
+  end if;
+end
+$guard$;
+
+comment on function public.session_state() is
+  'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
+  'mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned, deleted }, '
+  'policy: { state, required, satisfied, byApproval } }, or { alive: false } once the session is over. '
+  'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
+  'session''s own proofs would not, so that a browser has to bring the approval''s cookie as well.';
+
 comment on function private.clear_unproven_metadata() is
   'Begins the first confirmation of an email, and removes metadata that its owner did not write.';
 
 comment on function private.email_of_link(text, text) is
   'The email of the account that a mailed link signs in to, or null. link_type: signup, invite or recovery. Does not use '
   'the link up, and does not check its age.';
+
+comment on function private.end_password_replacements() is
+  'Lifts the restriction of private.require_password_replacement once the password is another one.';
 
 comment on function private.is_proven_identity(auth.identities, auth.users) is
   'Whether a provider has verified that the identity has the account''s email.';
@@ -291,8 +397,14 @@ comment on function private.replace_workspaces(uuid) is
   'Closes the workspaces that an account alone owns, takes it out of the others, revokes the keys that it made, and gives it '
   'a new personal workspace; does nothing while its only workspace is as it was made. For definers; not granted to a role.';
 
+comment on function private.require_password_replacement(uuid, uuid) is
+  'Restricts a session to the replacement of its account''s password, until that is changed. Also '
+  'removes the rows of sessions that have ended.';
+
 comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
   'profile, sessions, passkeys, authenticators, identities that prove nothing, app sessions, workspaces and keys.';
 
 grant execute on function private.email_of_link(text, text) to service_role;
+
+grant execute on function private.require_password_replacement(uuid, uuid) to service_role;

@@ -1,0 +1,37 @@
+-- Sessions that have to replace a password that is easy to guess before anything else.
+
+-- Definer: sessions are Supabase Auth's, which the service role cannot read.
+create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  delete from private.password_replacements r
+  where not exists (select from auth.sessions s where s.id = r.session_id);
+  insert into private.password_replacements (session_id, user_id)
+  select s.id, s.user_id
+  from auth.sessions s
+  where s.id = target_id and s.user_id = subject_id
+  on conflict (session_id) do nothing
+$$;
+comment on function private.require_password_replacement(uuid, uuid) is
+  'Restricts a session to the replacement of its account''s password, until that is changed. Also '
+  'removes the rows of sessions that have ended.';
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.end_password_replacements() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if private.is_new_password(old.encrypted_password, new.encrypted_password) then
+    delete from private.password_replacements r where r.user_id = new.id;
+  end if;
+  return null;
+end
+$$;
+comment on function private.end_password_replacements() is
+  'Lifts the restriction of private.require_password_replacement once the password is another one.';

@@ -45,7 +45,6 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 
       await page.goto(link);
-      await page.getByRole("button", { name: "Confirm and sign in" }).click();
       await expect(page.getByRole("heading", { name: "This link no longer works" })).toBeVisible();
       await checkPage(page);
     });

@@ -39,11 +39,11 @@ export function ConfirmEmailChange({
       lead={
         email === null ? (
           <>
-            Your account is to be known as <Address>{newEmail}</Address>.
+            This sets the email of your account to <Address>{newEmail}</Address>.
           </>
         ) : (
           <>
-            The account <Address>{email}</Address> is to be known as <Address>{newEmail}</Address>.
+            This changes the email of the account <Address>{email}</Address> to <Address>{newEmail}</Address>.
           </>
         )
       }

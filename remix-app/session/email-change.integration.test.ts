@@ -6,6 +6,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 import { quoted } from "../mail/inert-text.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { openBrowser } from "../testing/browser.ts";
+import { maskEmail } from "./mailed-link.ts";
 
 const { base } = readStack();
 let account: Account;
@@ -50,9 +51,11 @@ describe("a change of address", () => {
     expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One mailbox to go") });
     expect(await profile(browser)).toMatch(/has confirmed.*has yet to confirm|has yet to confirm.*has confirmed/s);
     expect((await signIn(newEmail)).signedIn).toBe(false);
-    expect((await openBrowser(base).get(new URL(second).pathname + new URL(second).search)).words).toContain(
-      "this is the last step",
-    );
+    const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
+    expect(asked.words).toContain("this is the last step");
+    // Whoever opens the link sees the new address, and of the account's own one the first letter.
+    expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
+    expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
 
     const elsewhere = openBrowser(base);
     const whole = await confirm(second, elsewhere);
@@ -88,7 +91,7 @@ describe("a change of address", () => {
     expect(await profile(browser)).toMatch(/This account has none yet.*The mail holds a link to confirm/s);
     const link = new URL(await confirmationLink(newEmail));
     expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain(
-      "Your account is to be known as",
+      "This sets the email of your account to",
     );
     const whole = await confirm(link.href, browser);
     expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Your email is changed") });

@@ -46,6 +46,28 @@ async function askForCode({ page, world }: Scene): Promise<void> {
   await arrive(page, "Check your mail");
 }
 
+/** The reset link of somebody else, as the backend stores it for a mail. */
+async function linkOfAnother({ world }: Scene): Promise<string> {
+  const { id, email } = await world.createAccount("Nadia Lind", "nadia.lind");
+  const hash = crypto.randomUUID();
+  await world.query(
+    `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+     values (gen_random_uuid(), $1, 'recovery_token', $2, $3)`,
+    [id, hash, email],
+  );
+  return `/auth/confirm?token_hash=${hash}&type=recovery`;
+}
+
+/** A page of somebody whose session began with a password that is easy to guess. */
+async function mustReplacePassword(scene: Scene): Promise<string> {
+  await scene.world.query(
+    `insert into private.password_replacements (session_id, user_id)
+     select s.id, s.user_id from auth.sessions s where s.user_id = $1`,
+    [whose(scene).id],
+  );
+  return "/reset-password?listed=&returnUrl=%2Fworkspaces";
+}
+
 async function chooseNewPassword(scene: Scene): Promise<void> {
   await openResetLink(scene);
   await press(scene.page, "Continue");
@@ -215,6 +237,15 @@ export const signInStates = statesOf("Sign in", [
   ],
   ["Link of a sign-up mail", "sign-in/confirm", "nobody", "/signup", confirmAs],
   ["Link of a mail, dead", "sign-in/confirm", "nobody", "/auth/confirm?token_hash=none&type=signup", 400],
+  [
+    "Link of a mail, used",
+    "sign-in/confirm",
+    "nobody",
+    `/auth/confirm?token_hash=${"x".repeat(56)}&type=recovery`,
+    410,
+  ],
+  ["Link that signs nobody in", "sign-in/confirm", "nobody", "/auth/confirm?token_hash=none&type=magiclink", 400],
+  ["Link of a mail, beside another account", "sign-in/confirm", "guest", linkOfAnother],
   ["Forgotten password", "sign-in/forgot-password", "nobody", "/forgot-password"],
   [
     "Forgotten password, mail sent",
@@ -240,6 +271,7 @@ export const signInStates = statesOf("Sign in", [
       await refuse(scene.page, "Change password");
     },
   ],
+  ["New password for a guessable one", "sign-in/reset-password", "guest", mustReplacePassword],
   [
     "New password, changed",
     "sign-in/reset-password",

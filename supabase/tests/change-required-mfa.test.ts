@@ -59,6 +59,31 @@ const writePolicy = (db: Database, { subject, policy }: { subject: string; polic
   );
 
 describe("requiring MFA", () => {
+  test("and making it optional again are in the owner's activity, and mailed once each", async ({ db }) => {
+    const { actor, subject } = await setting(db);
+    const told = () =>
+      db.query(
+        `select e.kind, m.recipient
+         from public.security_events e join private.outgoing_mails m on m.event_id = e.id
+         where e.user_id = $1 and e.kind like 'mfa%' order by e.kind desc`,
+        [subject],
+      );
+    const { email } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [subject],
+    });
+    expect(await told()).toEqual([]);
+    await change(db, { actor, subject, step: "require", generation: 0 });
+    expect(await told()).toEqual([{ kind: "mfa_required", recipient: email }]);
+    // Refused, since nothing changes.
+    await change(db, { actor, subject, step: "require", generation: 1 });
+    await change(db, { actor, subject, step: "make_optional", generation: 1 });
+    expect(await told()).toEqual([
+      { kind: "mfa_required", recipient: email },
+      { kind: "mfa_made_optional", recipient: email },
+    ]);
+  });
+
   test("closes a session that proved no second factor, from the first policy on", async ({ db }) => {
     const { actor, subject, claims } = await setting(db);
     const second = await currentSecond(db);

@@ -176,6 +176,10 @@ describe("a change of address", () => {
       await ask();
       const victim = openBrowser(base);
       await victim.post("/login", { email: other.email, password: other.password });
+      const link = new URL(await confirmationLink(newEmail));
+      const { words } = await victim.get(link.pathname + link.search);
+      expect(words).toContain(`You are signed in as ${other.email}`);
+      expect(words).toContain("This link is for another account");
       await confirm(await confirmationLink(account.email), victim);
       await confirm(await confirmationLink(newEmail), victim);
       expect(await profile(victim)).toContain(other.email);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { linkOfMail } from "../../e2e/mailbox.ts";
 import { bearer, send, service, signInAgain } from "../../scripts/test/apps.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
@@ -12,6 +13,7 @@ import {
   tokenOf,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { maskEmail } from "../session/mailed-link.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { startWeb } from "../testing/web-process.ts";
@@ -379,6 +381,22 @@ describe("invitations", () => {
     await owner.browser.post(`${path}/members`, { intent: "withdraw", invitationId: first?.id ?? "" });
     expect((await invite("admin")).status).toBe(200);
     expect(await open()).not.toEqual([first]);
+  });
+
+  test("name their account, masked, to somebody else who opens the link", async () => {
+    const { path, roleId } = await found();
+    const invitee = await createVisitor();
+    try {
+      const invite = { intent: "invite", email: invitee.email, roleId: roleId("viewer") };
+      expect((await owner.browser.post(`${path}/members`, invite)).status).toBe(200);
+      const link = new URL(await linkOfMail(invitee.email, "You are invited to a workspace"));
+      const shown = await stranger.browser.get(link.pathname + link.search);
+      expect(shown.words).toContain(`is for ${maskEmail(invitee.email)} , and you are signed in as ${stranger.email}`);
+      expect(shown.text).not.toContain(invitee.email);
+      expect((await invitee.browser.get(link.pathname + link.search)).words).toContain("Join workspace");
+    } finally {
+      await deletePerson(invitee);
+    }
   });
 
   test("whose mail does not go out say so, and what to quote", async () => {

@@ -84,6 +84,18 @@ describe("an account that somebody else signed up for", () => {
   });
 });
 
+test("an identity whose email no provider has verified opens nothing once the mailbox has confirmed", async () => {
+  email = journey.newEmail();
+  const { location } = await journey.signIn(openBrowser(base), { email, verified: false });
+  expect(location).toContain("/login?oauth=");
+  expect(await journey.providersOf(email)).toEqual([journey.provider]);
+  const confirmed = await openBrowser(base).post("/auth/confirm", await linkFields(0));
+  expect(confirmed.status).toBe(302);
+  expect(await journey.providersOf(email)).toEqual(["email"]);
+  const again = await journey.signIn(openBrowser(base), { email, verified: false });
+  expect(again.location).toContain("/login?oauth=");
+});
+
 test("a name that is set after the confirmation stays", async () => {
   const { token_hash = "" } = await linkFields(0);
   const auth = direct();

@@ -122,9 +122,3 @@ type KeyContext = { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 function signatureOf({ env }: KeyContext, text: string): Buffer {
   return hmac(derivedKey(env, "sign-in code"), text);
 }
-
-/** Returns an email as the page that takes the code shows it: `a•••@example.com`. */
-export function maskEmail(email: string): string {
-  const at = email.lastIndexOf("@");
-  return `${email.slice(0, 1)}•••${email.slice(at)}`;
-}

@@ -23,6 +23,7 @@ const nobody: RequestSession = {
   approvalProof: notHere,
   store: notHere,
   storeDevice: notHere,
+  storeAddition: notHere,
   refresh: notHere,
   get vault() {
     return notHere();

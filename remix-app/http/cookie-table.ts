@@ -39,6 +39,16 @@ export const cookies = {
     ofAccounts: true,
     purpose: "Which browser this is, and the secret that its vault opens with.",
   },
+  addition: {
+    // Followed by eight characters of its own.
+    name: "gh_added_",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: longest,
+    signing: "HMAC by the key ring `device cookie`",
+    ofAccounts: true,
+    purpose: "An account that was just added; the next request adds it to the vault.",
+  },
   mobileApproval: {
     name: "ttr_mfa_mobile_approval",
     path: "/",
@@ -117,6 +127,15 @@ export const cookies = {
     signing: "the challenge's secret, checked by the database",
     ofAccounts: true,
     purpose: "The QR challenge that the page waits for.",
+  },
+  recoveryBrowser: {
+    name: "gh_recovery",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: 15 * minute,
+    signing: "none: random, compared with its hash in the database",
+    ofAccounts: true,
+    purpose: "Which browser uses a recovery mail, so that it can do so again while it has not received the response.",
   },
   approvalChallenge: {
     name: "gh_mfa_app",

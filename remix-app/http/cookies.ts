@@ -57,6 +57,15 @@ export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinit
   return jar.get(nameOf(cookie, origin)) ?? "";
 }
 
+/** The browser's cookies whose names begin with this one's. */
+export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
+  const start = nameOf(cookie, origin);
+  return jar
+    .getAll()
+    .filter(({ name }) => name.startsWith(start))
+    .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }));
+}
+
 /** Sets one of our cookies for this host. */
 export function writeCookie(
   { jar, origin }: CookieContext,

@@ -292,10 +292,10 @@ describe("somebody who is signed in", () => {
       status: 302,
       location: "/settings/security",
     });
+    expect((await browser.get("/settings/security")).status).toBe(200);
     const after = await journey.sessionsOf(email);
     expect(after).toHaveLength(1);
     expect(after).not.toContain(before);
-    expect((await browser.get("/settings/security")).status).toBe(200);
   });
 
   test("does not become another by it, and no account comes of it", async () => {

@@ -493,7 +493,7 @@ describe("a poll", () => {
       "that finishes after another tab's “%s” signs nobody in",
       async (_, logout, method, status) => {
         const { person, browser, phone } = await own();
-        await web.trouble({ holds: "sign_in_account" });
+        await web.trouble({ holds: "continue_account_session" });
         await browser.post("/qr", { intent: "create" });
         const { text } = await browser.get("/qr");
         const [, id = "", secret = ""] = /challenges\/([0-9a-f-]{36})\?secret=([\w-]+)/.exec(text) ?? [];
@@ -526,7 +526,7 @@ describe("a poll", () => {
       expect((await switchTo(browser, person)).status).toBe(200);
       const begun = await begin(browser);
       await approve(phone, begun);
-      await web.trouble({ holds: "sign_in_account" });
+      await web.trouble({ holds: "continue_account_session" });
       // Its answer is the last one that the browser gets.
       const tab = openBrowser(web.base, { cookie: browser.cookie() });
       const late = tab.get(`${challenges}/${begun.id}?secret=${begun.secret}`);

@@ -2,15 +2,20 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { tokenHash } from "./credential.ts";
+import { recoveryBrowserHash } from "./recovery-browser.ts";
 
 /**
- * Whom a recovery link would sign in; null where it is worth nothing. It changes nothing.
+ * The email that a recovery link would sign in; null if it does not work in this browser. It changes nothing.
  * @throws Response 503 AUTH_UNAVAILABLE where it could not be asked
  */
-export async function emailOfLink({ env, requestId }: AppLoadContext, token: string): Promise<string | null> {
+export async function emailOfLink(context: AppLoadContext, token: string): Promise<string | null> {
+  const { env, requestId } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
-    .rpc("find_recovery_link_email", { token_hash: `\\x${tokenHash(env, token)}` });
+    .rpc("find_recovery_link_email", {
+      token_hash: `\\x${tokenHash(env, token)}`,
+      browser_hash: recoveryBrowserHash(context),
+    });
   if (error) throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
   return typeof data === "string" ? data : null;
 }

@@ -8,6 +8,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { codeHash, tokenHash } from "./credential.ts";
 import { deadLink } from "./dead-link.ts";
 import { createRecoveredAccount, liftBlocks } from "./login-override.ts";
+import { recoveryBrowserHash } from "./recovery-browser.ts";
 
 /** What a recovery is proven with. */
 export type Proof = { token: string } | { email: string; code: string };
@@ -37,8 +38,8 @@ const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.
 /**
  * Lets somebody in by what a recovery mail carried: consumes it, which ends every other session, app session and app
  * token of the account, lifts what blocks the account or makes the one that is missing, and leaves a session of it in
- * the cookie of the answer, at AAL1. Whether the email, the link or the code was
- * wrong, used or too late is not said.
+ * the cookie of the answer, at AAL1. The browser that is marked as the one that did it can repeat it. Whether the email,
+ * the link or the code was wrong, used or too late is not said.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
@@ -59,12 +60,16 @@ export async function recoverAccount(context: AppLoadContext, proof: Proof): Pro
 async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<typeof answer> | null> {
   const { env, clientAddress, userAgent, requestId } = context;
   const database = createServiceClient(env).schema("private");
-  const about = { ip: clientAddress, userAgent, requestId };
-  let request: Record<string, string>;
+  const browserHash = recoveryBrowserHash(context);
+  const about = { ip: clientAddress, userAgent, requestId, browserHash: browserHash?.slice(2) ?? null };
+  let request: Record<string, string | null>;
   if ("token" in proof) request = { ...about, tokenHash: tokenHash(env, proof.token) };
   else {
     const { email, code } = proof;
-    const { data: salt, error } = await database.rpc("recovery_code_salt", { of_email: email });
+    const { data: salt, error } = await database.rpc("recovery_code_salt", {
+      of_email: email,
+      browser_hash: browserHash,
+    });
     if (error || typeof salt !== "string") return null;
     request = { ...about, email, codeHash: codeHash(env, { code, salt }) };
   }
@@ -88,6 +93,7 @@ async function enter(
     context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
+    await allowRepeat(context, credentialId);
     const existed = known.userId !== null;
     return { outcome: "recovered", known: existed, passwordReplaced: existed && !confirmed };
   }
@@ -99,6 +105,16 @@ async function enter(
   }
   console.error(`error request=${context.requestId} a recovery was used and no session came of it`);
   return failed(503, usedUp);
+}
+
+/** Lets this browser use the credential again, as long as the response has not reached it. */
+async function allowRepeat(context: AppLoadContext, credentialId: string): Promise<void> {
+  const browserHash = recoveryBrowserHash(context);
+  if (browserHash === null) return;
+  const { error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc("allow_recovery_repeat", { credential_id: credentialId, browser_hash: browserHash });
+  if (error) console.error(`warning request=${context.requestId} a recovery cannot be repeated: ${error.code}`);
 }
 
 const wrongCode =

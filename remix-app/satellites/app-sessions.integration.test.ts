@@ -249,6 +249,7 @@ describe("a session ends", () => {
     expect(await browser.post("/step-up?returnUrl=%2F", { password: person.password })).toMatchObject({
       location: "/",
     });
+    expect((await browser.get("/")).status).toBe(200);
     expect(await introspect(appSession.token)).toEqual({ active: false });
     // That of the person's other sign-in is none of the browser's.
     expect(await worth()).toEqual([true, 200]);

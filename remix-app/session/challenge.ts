@@ -24,7 +24,13 @@ export type ChallengeStatus = z.infer<typeof status>;
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.discriminatedUnion("outcome", [
-  z.object({ outcome: z.literal("known"), status, expiresAt: time, validUntil: time.nullable() }),
+  z.object({
+    outcome: z.literal("known"),
+    status,
+    expiresAt: time,
+    validUntil: time.nullable(),
+    mintedSessionId: z.uuid().nullable(),
+  }),
   z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
 ]);
 
@@ -35,6 +41,8 @@ export interface ChallengeProgress {
   expiresAt: string;
   /** Until when a bound approval counts. */
   validUntil: string | null;
+  /** The session that a handoff ended with. */
+  mintedSessionId: string | null;
 }
 
 /** Whether a text can name a challenge at all: no other one reaches the database. */
@@ -48,7 +56,7 @@ export function secretHashOf(secret: string): string {
 }
 
 /**
- * Looks at a challenge for the session that began it; changes nothing.
+ * Reads a challenge for the session that began it, or that it ended with; changes nothing.
  * @returns why not, where it is not known by that id and secret, or is another session's
  * @throws Response 503 UNAVAILABLE
  */

@@ -6,11 +6,11 @@ import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type Device, newDevice, type StoredSession, secretHash, successorOf } from "./cookies.ts";
+import { type Device, newDevice, newSecret, type StoredSession, secretHash } from "./cookies.ts";
 import { isEasyToGuess } from "./password-fault.ts";
 import { discardSession, requireKeptSession } from "./request-session.ts";
 import { mfaFactsOf, replacePasswordPath, secondStepPath } from "./user.ts";
-import { VaultUnavailable } from "./vault.ts";
+import { type Vault, VaultUnavailable } from "./vault.ts";
 
 export interface CompletedSignIn {
   /** By what they signed in, as the security log names it. */
@@ -33,8 +33,9 @@ export interface CompletedSignIn {
 }
 
 /**
- * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one, replaces
- * its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is required.
+ * Completes a sign-in once the backend's session is stored: adds the account to this browser as the active one, in the
+ * place of its earlier session here, records the sign-in, and redirects the visitor, to the second step first if it is
+ * required.
  * @returns the redirect to answer with
  * @throws Response 403 FORBIDDEN where the session was too large for a cookie, and what {@link keepSignIn} throws
  */
@@ -60,37 +61,39 @@ export async function completeSignIn(
   return redirect(mfa && !mfa.satisfied ? secondStepPath(mfa, next) : next);
 }
 
-const signInAnswer = z.discriminatedUnion("status", [
-  z.object({ status: z.literal("kept"), successor: z.union([z.literal(1), z.literal(2)]) }),
-  z.object({ status: z.literal("unknown") }),
-  z.object({ status: z.literal("full") }),
-  z.object({ status: z.literal("over") }),
-]);
+const signInAnswer = z.object({ status: z.enum(["kept", "unknown", "full", "over"]) });
+
+interface SignIn {
+  session: StoredSession;
+  /** Of the session, which the identity backend has handed to us in this very request. */
+  claims: Claims;
+  /**
+   * The session of this browser that it continues without another sign-in: once the browser has signed out of that one,
+   * it is refused, and no new device is made for it.
+   */
+  inPlaceOf?: string | undefined;
+}
 
 /**
- * Adds a fresh sign-in to this browser's accounts, as the active one; of the same account it takes the place of the
- * session from before, which ends. Others stay. The browser gets a new secret, and a browser that is not known gets a
- * new identifier: none that it brings is ever adopted.
- * @param options.claims of the session, which the identity backend has handed to us in this very request
- * @param options.inPlaceOf the session of this browser that it continues without another sign-in: once the
- * browser has signed out of that one, it is refused, and no new identifier is made for it
+ * Keeps a fresh sign-in for this browser. A known browser gets a cookie for it, with which its next request adds the
+ * account to the others (docs/accounts.md, A sign-in). A browser that is not known gets a new device: no identifier that
+ * it brings is ever adopted. A session that continues another takes its place in the vault at once.
  * @throws Response a redirect to the accounts where the browser holds as many as it may; the new session is ended
  * @throws Response a redirect to the sign-in page, for APIs 401 UNAUTHENTICATED, where the session that it continues is
  * over in this browser; the new session is ended
  * @throws Response 503 AUTH_UNAVAILABLE if it could not be kept; the browser stays signed out of it
  */
-async function keepSignIn(
-  context: AppLoadContext,
-  { session, claims, inPlaceOf }: { session: StoredSession; claims: Claims; inPlaceOf?: string | undefined },
-): Promise<void> {
+async function keepSignIn(context: AppLoadContext, signIn: SignIn): Promise<void> {
   const { requestId, surface } = context;
-  const brought = context.session.deviceCookie;
+  const { session, inPlaceOf } = signIn;
+  const device = context.session.deviceCookie;
+  let status: z.infer<typeof signInAnswer>["status"];
   try {
-    let answer = brought && (await signInTo(context, { device: brought, known: true, session, claims, inPlaceOf }));
-    if (inPlaceOf === undefined && (!answer || answer.status === "unknown")) {
-      answer = await signInTo(context, { device: newDevice(), known: false, session, claims, inPlaceOf });
+    if (inPlaceOf !== undefined) status = device ? await continueSession(context, { ...signIn, device }) : "unknown";
+    else {
+      status = device ? await addAccount(context, { ...signIn, device }) : "unknown";
+      if (status === "unknown") status = await makeDevice(context, signIn);
     }
-    if (answer?.status === "kept") return;
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
@@ -98,48 +101,56 @@ async function keepSignIn(
     const detail = "Your sign-in worked, but could not be kept. Try again in a moment.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
+  if (status === "kept") return;
   await drop(context, session);
   if (inPlaceOf === undefined) throw redirect("/accounts?full");
   if (surface === "page") throw redirect("/login");
   throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
 }
 
-async function signInTo(
-  { session: { vault, storeDevice } }: AppLoadContext,
-  {
-    device,
-    known,
-    session,
-    claims,
-    inPlaceOf,
-  }: { device: Device; known: boolean; session: StoredSession; claims: Claims; inPlaceOf: string | undefined },
+async function makeDevice({ session: { vault, storeDevice } }: AppLoadContext, signIn: SignIn) {
+  const device = newDevice();
+  const args = { sign_in: { nextHash: secretHash(device), ...(await sealFor(vault, { ...signIn, device })) } };
+  const { status } = await vault.call("sign_in_account", { args, schema: signInAnswer });
+  if (status === "kept") storeDevice(device);
+  return status;
+}
+
+async function addAccount(
+  { session: { vault, storeAddition } }: AppLoadContext,
+  { device, ...signIn }: SignIn & { device: Device },
 ) {
-  const { sub: userId, session_id: sessionId } = claims;
-  const first = known ? successorOf(device, vault.keys) : device;
-  const second = successorOf(first, vault.keys);
+  const { id, secret } = device;
+  const addition = { id, secret: newSecret() };
   const args = {
-    sign_in: {
-      deviceId: device.id,
-      secret: known ? device.secret : null,
-      nextHash: secretHash(first),
-      secondNextHash: secretHash(second),
-      userId,
-      sessionId,
-      inPlaceOf,
-      ...(await vault.seal(device, { userId, session })),
-    },
+    addition: { secret, secretHash: secretHash(addition), ...(await sealFor(vault, { ...signIn, device })) },
   };
-  const ask = () => vault.call("sign_in_account", { args, schema: signInAnswer });
-  const answer = await ask().catch(async (error: unknown) => {
-    // For a known browser the call is idempotent, and perhaps only its answer was lost.
-    if (!known || !(error instanceof VaultUnavailable)) throw error;
-    const again = await ask();
-    // It may have been kept under a secret that we cannot tell now, so no second device is made for it.
-    if (again.status === "unknown") throw error;
-    return again;
+  const { status } = await askTwice(() => vault.call("add_account", { args, schema: signInAnswer }));
+  if (status === "kept") storeAddition(addition);
+  return status;
+}
+
+async function continueSession(
+  { session: { vault } }: AppLoadContext,
+  { device, inPlaceOf, ...signIn }: SignIn & { device: Device },
+) {
+  const args = {
+    continuation: { secret: device.secret, inPlaceOf, ...(await sealFor(vault, { ...signIn, device })) },
+  };
+  return (await askTwice(() => vault.call("continue_account_session", { args, schema: signInAnswer }))).status;
+}
+
+async function sealFor(vault: Vault, { device, session, claims }: SignIn & { device: Device }) {
+  const { sub: userId, session_id: sessionId } = claims;
+  return { deviceId: device.id, userId, sessionId, ...(await vault.seal(device, { userId, session })) };
+}
+
+/** For an idempotent call, of which perhaps only the answer was lost. */
+async function askTwice<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  return ask().catch((error: unknown) => {
+    if (error instanceof VaultUnavailable) return ask();
+    throw error;
   });
-  if (answer.status === "kept") storeDevice(answer.successor === 1 ? first : second);
-  return answer;
 }
 
 /** Lets a session do nothing but replace its password. @throws Response 503 AUTH_UNAVAILABLE; the session is ended */

@@ -141,11 +141,16 @@ const shape =
 
 /** A new device, for an unknown browser. */
 export function newDevice(): Device {
-  return { id: randomUUID(), secret: randomBytes(32).toString("base64url") };
+  return { id: randomUUID(), secret: newSecret() };
+}
+
+/** A secret for a device, which nothing that the browser has shown leads to. */
+export function newSecret(): string {
+  return randomBytes(32).toString("base64url");
 }
 
 /**
- * Derives the secret that replaces this one at the next sign-in or switch. Only our servers can compute it, and all get
+ * Derives the secret that replaces this one at the next switch. Only our servers can compute it, and all get
  * the same one, so a request that is repeated or answered late leaves the browser with the valid secret.
  */
 export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
@@ -162,7 +167,12 @@ export function readDeviceCookie(
   jar: CookieJar,
   { origin, cookie }: { origin: string; cookie: KeyRing },
 ): Device | null {
-  const [, id, secret, keyId, signature] = shape.exec(readCookie({ jar, origin }, cookies.device)) ?? [];
+  return parseDeviceCookie(readCookie({ jar, origin }, cookies.device), cookie);
+}
+
+/** Returns the device that a cookie's value names. Null if we did not sign it. */
+export function parseDeviceCookie(value: string, cookie: KeyRing): Device | null {
+  const [, id, secret, keyId, signature] = shape.exec(value) ?? [];
   if (!id || !secret || !keyId || !signature) return null;
   const key = cookie.find(keyId);
   return key && isSignature(signature, sign({ id, secret }, key)) ? { id, secret } : null;
@@ -173,9 +183,13 @@ export function writeDeviceCookie(
   jar: CookieJar,
   { origin, cookie, device }: { origin: string; cookie: KeyRing; device: Device },
 ): void {
+  writeCookie({ jar, origin }, cookies.device, { value: deviceCookieValue(device, cookie) });
+}
+
+/** The signed value of a device's cookie. */
+export function deviceCookieValue(device: Device, cookie: KeyRing): string {
   const { id, key } = cookie.current;
-  const value = [device.id, device.secret, id, sign(device, key).toString("base64url")].join(".");
-  writeCookie({ jar, origin }, cookies.device, { value });
+  return [device.id, device.secret, id, sign(device, key).toString("base64url")].join(".");
 }
 
 function sign({ id, secret }: Device, key: Uint8Array): Buffer {

@@ -32,6 +32,8 @@ export interface Verdict extends Judgement {
   session: StoredSession | null;
   /** The device that the browser's cookie has to be set to; null if the cookie stays. */
   deviceCookie: Device | null;
+  /** The device that the shown additions led to; null if they led to none or could not be judged. */
+  taken: Device | null;
 }
 
 export interface EdgeProxyOptions {
@@ -53,6 +55,8 @@ export interface RequestCredentials {
   device: Device | null;
   /** Proves that the browser holds the mobile approval of a session; null if it does not. */
   approvalProof: (sessionId: string) => string | null;
+  /** The secrets of accounts that were added to the device and have yet to join the others. */
+  additions: readonly string[];
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
 }
@@ -61,6 +65,11 @@ export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
 
 const anonymous = { status: "anonymous" } as const;
 const unavailable = { status: "unavailable" } as const;
+
+function unanswered(error: unknown): "unavailable" {
+  if (error instanceof VaultUnavailable) return "unavailable";
+  throw error;
+}
 
 /**
  * Makes the edge proxy: judges a request's session once, refreshes it in time, and says what the browser holds from then
@@ -82,8 +91,19 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return { auth: result.status === "refused" ? anonymous : unavailable, device: null };
   }
 
+  /** Adds the sign-ins that the browser shows to its accounts. Without any it makes no call. */
+  async function take({ device, additions }: RequestCredentials): Promise<Device | null | "unavailable"> {
+    if (!device || additions.length === 0) return device;
+    return vault.takeAdditions(device, additions).catch(unanswered);
+  }
+
   async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
-    const { session: brought, device, approvalProof, identityHeaders } = credentials;
+    const { session: brought, approvalProof, identityHeaders } = credentials;
+    const taken = await take(credentials);
+    if (taken === "unavailable") {
+      return { auth: unavailable, device: null, session: brought, deviceCookie: null, taken: null };
+    }
+    const device = taken ?? credentials.device;
     let held = brought;
     /** Tokens that were refused before their end: the backend decides whether their session lives on. */
     const refused = new Set<string>();
@@ -186,16 +206,17 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     }
 
     const judged = await judgement().catch((error: unknown): Judgement => {
-      if (error instanceof VaultUnavailable) return { auth: unavailable, device: null };
-      throw error;
+      unanswered(error);
+      return { auth: unavailable, device: null };
     });
-    return { ...judged, session: held, deviceCookie: deviceCookieFor(judged) };
+    const next = taken && taken.secret !== credentials.device?.secret ? taken : null;
+    return { ...judged, session: held, deviceCookie: deviceCookieFor(judged) ?? next, taken };
   }
 
   return async (credentials) => {
     const { authorization, identityHeaders } = credentials;
     if (authorization === null) return fromCookie(credentials);
-    return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null };
+    return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null, taken: null };
   };
 }
 

@@ -5,6 +5,7 @@ import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
+import { readAdditions, settleAdditions, writeAddition } from "./addition-cookies.ts";
 import { heldApprovalProof } from "./approval-proof.ts";
 import {
   clearApprovalCookie,
@@ -50,6 +51,8 @@ export interface RequestSession {
   store(session: StoredSession): void;
   /** Puts the browser's own cookie into it: the secret that holds from now on. */
   storeDevice(device: Device): void;
+  /** Has the browser keep an account that was added, until it shows it. */
+  storeAddition(addition: Device): void;
   /** Renews a session at the identity backend, once however many ask. */
   refresh: (refreshToken: string) => ReturnType<SessionRefresher>;
   readonly vault: Vault;
@@ -95,11 +98,14 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   const brought = byCookie ? await readSessionCookie(jar, scope) : null;
   let deviceCookie = byCookie ? readDeviceCookie(jar, { origin, cookie: vault.keys.cookie }) : null;
   const approvalProof = (sessionId: string) => (byCookie ? heldApprovalProof({ env, jar, origin }, sessionId) : null);
+  const additionContext = { jar, origin, cookie: vault.keys.cookie };
+  const additions = deviceCookie ? readAdditions(additionContext, deviceCookie) : [];
   const verdict = await proxy({
     authorization,
     session: brought,
     device: deviceCookie,
     approvalProof,
+    additions,
     identityHeaders: headers,
   });
   const { auth, device } = verdict;
@@ -107,6 +113,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   let stored = judged;
   if (stored && stored !== brought) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
+  // Those of an unknown secret stay: the response with the one that they lead to may be on its way.
+  if (verdict.taken || (byCookie && !deviceCookie)) {
+    settleAdditions(additionContext, { device: verdict.taken, taken: additions });
+  }
   // Also clears chunks of a cookie that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
   const ask = (accessToken: string) =>
@@ -179,6 +189,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     },
     store: setSession,
     storeDevice,
+    storeAddition: (addition) => writeAddition(additionContext, addition),
     refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),
     vault,
     settle,

@@ -4,7 +4,7 @@ import { readCookie } from "../http/cookies.ts";
 import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { getUser } from "./user.ts";
 
-/** Accounts in one browser; `private.sign_in_account` says the same. */
+/** Accounts in one browser; `private.add_account` says the same. */
 export const maxAccounts = 10;
 
 /** Whether a sign-in page is asked for as `/add-account`, by who is signed in and stays so. */

@@ -5,6 +5,7 @@ import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
 import type { SignedOutAnswer } from "./account-operations.ts";
+import { settleAdditions } from "./addition-cookies.ts";
 import { switchAccount, withoutDevice } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
@@ -79,6 +80,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   for (const cookie of Object.values(cookies)) {
     if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);
   }
+  settleAdditions({ ...context, cookie: vault.keys.cookie }, { device: null, taken: [] });
   for (const { userId, sessionId } of ended ?? []) {
     await recordEvent(context, { userId, kind: "sign_out", sessionId });
   }

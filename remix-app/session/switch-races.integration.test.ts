@@ -26,6 +26,7 @@ afterEach(async () => {
 async function browserWithBoth(): Promise<Browser> {
   const browser = await enter(ada);
   await browser.post("/add-account", { email: bob.email, password: bob.password });
+  expect(await whoIs(browser)).toBe(bob.id);
   return browser;
 }
 
@@ -198,6 +199,8 @@ describe("a server of its own", () => {
   test.each([
     ["device_session_state", (browser: Browser) => browser.cookie()],
     ["open_account_device", deviceCookieOf],
+    // As it was before the account joined.
+    ["take_additions", (browser: Browser) => browser.cookie().replace(/(gh_added_[^;]+)\.[0-9a-f]{8}(?=;|$)/, "$1")],
   ])(
     "that does not get %s ends nothing, and sends nobody to sign in",
     async (call, cookieOf) => {
@@ -229,7 +232,7 @@ describe("a server of its own", () => {
 
   test("that loses the answer to a sign-in asks again, and keeps every account", async () => {
     const browser = await enter(ada);
-    const web = await serverWith({ losesAnswer: "sign_in_account" });
+    const web = await serverWith({ losesAnswer: "add_account" });
     const tab = openBrowser(web.base, { cookie: browser.cookie() });
     expect((await tab.post("/add-account", { email: bob.email, password: bob.password })).location).toBe("/");
     expect(await whoIs(tab)).toBe(bob.id);

@@ -3,13 +3,13 @@ import { utcText } from "#shared/utc-time.ts";
 import type { Env } from "../config/env.server.ts";
 import { hmac, type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type Device, type StoredSession, storedSession } from "./cookies.ts";
+import { type Device, type StoredSession, storedSession, successorOf } from "./cookies.ts";
 
 /** The platform's keys for browsers' accounts, one for each purpose. */
 export interface AccountKeys {
   /** Signs the device cookie. */
   cookie: KeyRing;
-  /** Derives the device secret that follows another. */
+  /** Derives the device secret that follows another at a switch. */
   successor: KeyRing;
   /** Seals sessions at rest. */
   vault: KeyRing;
@@ -159,6 +159,12 @@ const keptAnswer = z.union([
   z.object({ kept: z.literal(false), current: vaultEntry.nullable() }),
 ]);
 
+const takenAnswer = z.object({
+  status: z.enum(["current", "previous", "spent", "unknown"]),
+  /** Absent for an unknown device. */
+  secret: z.string().optional(),
+});
+
 /** The database did not answer. The call can be repeated. */
 export class VaultUnavailable extends Error {
   override name = "VaultUnavailable";
@@ -180,6 +186,11 @@ export interface Vault {
     name: string,
     options: { args: Record<string, unknown>; schema: Schema },
   ): Promise<z.infer<Schema>>;
+  /**
+   * Adds the sign-ins whose secrets a browser shows to its accounts.
+   * @returns the device with the secret that it has from now on; null if the shown secrets do not lead to it
+   */
+  takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
   /** The device with its active account's sealed session; null where it is not known. */
   open(device: Device): Promise<z.infer<typeof openedDevice> | null>;
   /** The session within an entry; null where it does not open. */
@@ -207,9 +218,19 @@ export async function openVault(env: Env): Promise<Vault> {
     return schema.parse(data) as never;
   };
 
+  async function takeAdditions({ id, secret }: Device, added: readonly string[]): Promise<Device | null> {
+    const args = { device_id: id, secret, added };
+    const taken = await call("take_additions", { args, schema: takenAnswer });
+    const device = { id, secret: taken.secret ?? secret };
+    if (taken.status === "current") return device;
+    // The response to a switch was lost: the browser has yet to get the secret after this one.
+    return taken.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
+  }
+
   return {
     keys,
     call,
+    takeAdditions,
     open: (device) =>
       call("open_account_device", {
         args: { device_id: device.id, secret: device.secret },

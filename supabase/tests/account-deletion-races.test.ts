@@ -260,6 +260,35 @@ describe("an account of a browser ends", () => {
       }),
     },
     {
+      step: "adds it again",
+      prepare: async ({ user, secret, entry }) => {
+        const again = entry(await signIn(owner.db, { userId: user.id }), { secret, next: "", tag: newTag() });
+        return {
+          sql: "select private.add_account($1)",
+          values: [JSON.stringify({ ...JSON.parse(again), secretHash: hash(randomUUID()) })],
+        };
+      },
+    },
+    {
+      step: "shows that it was added again",
+      prepare: async ({ user, deviceId, secret, entry }) => {
+        const [again, added] = [await signIn(owner.db, { userId: user.id }), randomUUID()];
+        const addition = { ...JSON.parse(entry(again, { secret, next: "", tag: newTag() })), secretHash: hash(added) };
+        await owner.db.query("select private.add_account($1)", [JSON.stringify(addition)]);
+        return { sql: "select private.take_additions($1, $2, $3)", values: [deviceId, secret, [added]] };
+      },
+    },
+    {
+      step: "continues its session",
+      prepare: async ({ user, claims, secret, entry }) => {
+        const next = entry(await signIn(owner.db, { userId: user.id }), { secret, next: "", tag: newTag() });
+        return {
+          sql: "select private.continue_account_session($1)",
+          values: [JSON.stringify({ ...JSON.parse(next), inPlaceOf: claims.session_id })],
+        };
+      },
+    },
+    {
       step: "switches to it",
       prepare: async ({ user, claims, deviceId, secret, tag, entry, signInTo }) => {
         const second = await signIn(owner.db, { userId: (await createUser(owner.db)).id });

@@ -295,6 +295,7 @@ const outsideExports: Record<string, string> = {
   "private.password_replacements.user_id": "what a session has yet to do; the session itself is listed",
   "private.oauth_attempts.user_id": "a visit to a provider's page under way, gone within minutes",
   "private.account_devices.active_user_id": "which of a browser's accounts is in use; the session itself is listed",
+  "private.account_additions.user_id": "a browser's sealed copy of a session; the session itself is listed",
   "private.account_vault_entries.user_id": "a browser's sealed copy of a session; the session itself is listed",
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",

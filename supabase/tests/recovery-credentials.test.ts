@@ -68,6 +68,36 @@ describe("a recovery credential", () => {
     ]);
   });
 
+  test("can be used again by the browser that used it, until it ends", async ({ db }) => {
+    const { email, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
+    const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
+    const use = (browserHash: string | null, proof: object = { tokenHash }) =>
+      ask(db, "consume_recovery_credential", { ...proof, browserHash });
+    const allow = () => db.query("select private.allow_recovery_repeat($1, decode($2, 'hex'))", [credentialId, own]);
+    const emailOfLink = async (browserHash: string) =>
+      (
+        await one<{ email: string | null }>(db, {
+          sql: "select private.find_recovery_link_email(decode($1, 'hex'), decode($2, 'hex')) as email",
+          values: [tokenHash, browserHash],
+        })
+      ).email;
+    await allow();
+    expect(await use(own)).toMatchObject({ outcome: "consumed" });
+    // While its session is being made, it is refused.
+    expect(await use(own)).toEqual(rejected);
+    await allow();
+    for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
+    expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
+    expect(await use(own, { email, codeHash: wrongHash })).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject wrong_code");
+    expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed" });
+    await allow();
+    await agePastPause(db, overrideId);
+    await issue(db, { actor, overrideId });
+    expect(await use(own)).toEqual(rejected);
+    expect(await lastEvent(db, email)).toBe("reject superseded");
+  });
+
   test("ends after 15 minutes", async ({ db }) => {
     const { credentialId, tokenHash, email } = await setting(db);
     const shift = (seconds: number) =>

@@ -38,6 +38,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
+  if (progress.mintedSessionId === user.sessionId) {
+    // The response that gave the session to this browser was lost.
+    clearCookie(context, cookie);
+    throw redirect(destination);
+  }
   if (status !== "created" && status !== "approved") return { ...shown, status };
   const query = new URLSearchParams({ secret: key.secret });
   const pollPath = `/api/v1/auth/qr-login/challenges/${key.id}?${query}`;

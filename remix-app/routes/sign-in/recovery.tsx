@@ -8,6 +8,7 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { deadLink } from "../../recovery/dead-link.ts";
 import { emailOfLink } from "../../recovery/email-of-link.ts";
 import { recoverAccount } from "../../recovery/recover-account.ts";
+import { clearRecoveryBrowser, markRecoveryBrowser } from "../../recovery/recovery-browser.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { emailSchema } from "../../session/credentials.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
@@ -38,6 +39,7 @@ const codeSchema = z.object({
 /** Shows what will happen. It consumes nothing, so that a mail scanner's visit burns nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
+  markRecoveryBrowser(context);
   const active = signedInAs(context);
   const page = { next: searchParams.get("next") ?? "", otherAccount: active };
   const token = searchParams.get("token");
@@ -63,6 +65,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = redirectTarget(next, { context, fallback: "/" });
   const review = recovery.known ? accessPathBefore(destination) : destination;
   const signedIn = await completeSignIn(context, { method: "recovery", destination: review });
+  clearRecoveryBrowser(context);
   if (recovery.passwordReplaced) {
     throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
   }

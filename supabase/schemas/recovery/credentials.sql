@@ -88,7 +88,8 @@ as $$
 $$;
 comment on function private.invalidate_recovery_credential(uuid) is 'Ends one whose mail did not go out.';
 
-create or replace function private.find_recovery_link_email(token_hash bytea) returns text
+create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
+  returns text
   language sql
   stable
   security invoker
@@ -98,18 +99,19 @@ as $$
   from private.recovery_credentials c
   join private.recovery_overrides o on o.id = c.override_id
   where c.token_hash = find_recovery_link_email.token_hash
-    and c.consumed_at is null
+    and (c.consumed_at is null or c.repeatable_by = browser_hash)
     and c.superseded_at is null
     and c.expires_at > now()
     and o.revoked_at is null
     and o.expires_at > now()
     and o.recovery_email
 $$;
-comment on function private.find_recovery_link_email(bytea) is
-  'Whom a link would sign in, for the page that asks first; null where it is worth nothing. It changes nothing.';
+comment on function private.find_recovery_link_email(bytea, bytea) is
+  'The email that a link would sign in, for the page that asks first; null if the link does not work in this browser. It '
+  'changes nothing.';
 
 -- Definer: the key of the made-up salts is granted to nobody.
-create or replace function private.recovery_code_salt(of_email text) returns text
+create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
   language sql
   stable
   security definer
@@ -119,14 +121,17 @@ as $$
     (
       select c.code_salt
       from private.recovery_credentials c
-      where c.email = lower(of_email) and c.consumed_at is null and c.superseded_at is null and c.expires_at > now()
+      where c.email = lower(of_email)
+        and (c.consumed_at is null or c.repeatable_by = browser_hash)
+        and c.superseded_at is null
+        and c.expires_at > now()
       order by c.created_at desc
       limit 1
     ),
     substr(private.attempt_digest('recovery code salt', lower(of_email)), 1, 16)
   ), 'hex')
 $$;
-comment on function private.recovery_code_salt(text) is
+comment on function private.recovery_code_salt(text, bytea) is
   'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
   'that the answer is one.';
 
@@ -159,6 +164,10 @@ begin
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
   end if;
+  -- The browser that used it has not received the response.
+  if credential.repeatable_by = decode(request ->> 'browserHash', 'hex') then
+    credential.consumed_at := null;
+  end if;
   verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
   if verdict <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
@@ -168,7 +177,7 @@ begin
     return '{"outcome": "rejected"}';
   end if;
 
-  update private.recovery_credentials c set consumed_at = now() where c.id = credential.id;
+  update private.recovery_credentials c set consumed_at = now(), repeatable_by = null where c.id = credential.id;
   -- A link proves the mailbox, and does not open what guesses at the codes have locked.
   delete from private.recovery_code_guesses g
   where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
@@ -200,8 +209,8 @@ begin
 end
 $$;
 comment on function private.consume_recovery_credential(jsonb) is
-  '{ tokenHash } or { email, codeHash }, in hex, with ip, userAgent, requestId → { outcome: consumed, credentialId, '
-  'overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
+  '{ tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId → { outcome: consumed, '
+  'credentialId, overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
   'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
   'its boundaries to this second; a session that counts is minted after waitMs.';
 
@@ -276,3 +285,17 @@ as $$
 $$;
 comment on function private.release_recovery_credential(uuid) is
   'Gives a consumption back to its mail, by the request that has it, where surely no session came of it.';
+
+create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.recovery_credentials c
+  set repeatable_by = browser_hash
+  where c.id = credential_id and c.consumed_at is not null
+$$;
+comment on function private.allow_recovery_repeat(uuid, bytea) is
+  'After a recovery has made its session: lets the same browser use the credential again until it expires, in case the '
+  'response is lost. Until then concurrent callers are refused.';

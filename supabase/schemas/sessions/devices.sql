@@ -69,8 +69,9 @@ as $$
   end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
-  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, good '
-  'for the same sign-in sent twice alone; or unknown.';
+  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for '
+  'requests that were on their way when an account was added: it opens nothing, but may add another account, which the '
+  'browser then shows with the current secret, and sign the browser out; or unknown.';
 
 -- Definer: whether a session lives is for the identity backend's tables to say. In PL/pgSQL, as what asks it on every
 -- request: a function in SQL is planned anew by each statement that calls it.
@@ -139,6 +140,8 @@ begin
   end if;
   perform private.lock_accounts(array(
     select e.user_id from private.account_vault_entries e where e.last_active_at <= now() - interval '30 days'
+    union
+    select a.user_id from private.account_additions a where a.expires_at <= now()
   ));
   for idle in
     update private.account_vault_entries e
@@ -147,6 +150,13 @@ begin
     returning e.user_id, e.session_id
   loop
     perform private.end_account_session(idle.user_id, idle.session_id);
+  end loop;
+  for idle in
+    delete from private.account_additions a where a.expires_at <= now() returning a.user_id, a.session_id, a.taken_from
+  loop
+    if idle.taken_from is null then
+      perform private.end_account_session(idle.user_id, idle.session_id);
+    end if;
   end loop;
   delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
   delete from private.account_devices d
@@ -160,5 +170,5 @@ begin
 end
 $$;
 comment on function private.sweep_account_devices() is
-  'Ends sessions that lay in a browser''s vault for 30 days without use, forgets accounts after 90, and devices that '
-  'have expired or hold none. Answers how many devices went.';
+  'Ends sessions that lay in a browser''s vault for 30 days without use and sign-ins whose browser never showed them, '
+  'forgets accounts after 90 days, and devices that have expired or hold none. Answers how many devices went.';

@@ -129,6 +129,7 @@ begin
     return jsonb_build_object('status', 'no_account');
   end if;
   perform private.end_account_session(target_id, ended_id);
+  perform private.end_additions(device.id, array[target_id]);
   update private.account_devices d
   set active_user_id = null, active_session_id = null
   where d.id = device.id and d.active_user_id = target_id;
@@ -160,6 +161,8 @@ declare
 begin
   perform private.lock_accounts(array(
     select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
+    union
+    select a.user_id from private.account_additions a where a.device_id = sign_out_device.device_id
   ));
   select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
   -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
@@ -173,6 +176,7 @@ begin
   into ended
   from gone g
   where private.end_account_session(g.user_id, g.session_id);
+  ended := ended || private.end_additions(device.id, null);
   delete from private.account_devices d where d.id = device.id;
   return ended;
 end

@@ -39,6 +39,7 @@ $$;
 comment on function private.confirm_device_secret(uuid, text) is
   'The browser has shown its new secret: the one before dies, after a moment for requests that were under way.';
 
+-- Our servers make new devices with it. Servers of 0.1.0 also add accounts to known devices with it.
 -- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
   language plpgsql

@@ -73,12 +73,14 @@ create or replace function private.read_login_challenge(challenge jsonb) returns
 as $$
   select coalesce((
     select case
-      when c.session_id <> (challenge ->> 'sessionId')::uuid then jsonb_build_object('outcome', 'forbidden')
+      when challenge ->> 'sessionId' not in (c.session_id::text, coalesce(c.approval_metadata ->> 'mintedSessionId', ''))
+        then jsonb_build_object('outcome', 'forbidden')
       else jsonb_build_object(
         'outcome', 'known',
         'status', private.login_challenge_state(c),
         'expiresAt', c.expires_at,
-        'validUntil', c.valid_until
+        'validUntil', c.valid_until,
+        'mintedSessionId', c.approval_metadata -> 'mintedSessionId'
       )
     end
     from private.login_challenges c
@@ -88,8 +90,9 @@ as $$
   ), jsonb_build_object('outcome', 'not_found'))
 $$;
 comment on function private.read_login_challenge(jsonb) is
-  'How a challenge stands, to the session that began it: { id, kind, secretHash, sessionId } → { outcome: known, status, '
-  'expiresAt, validUntil }, or outcome not_found (id or secret wrong) or forbidden (another session''s).';
+  'The state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash, '
+  'sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or secret '
+  'wrong) or forbidden (another session''s).';
 
 create or replace function private.login_challenge_state(challenge private.login_challenges) returns text
   language sql

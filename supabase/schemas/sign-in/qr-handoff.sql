@@ -169,7 +169,11 @@ begin
   -- every token that the backend issues for it from now on.
   signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
   perform private.set_session_sign_in_time(minted, signed_in_at);
-  update private.login_challenges c set status = 'consumed', consumed_at = now() where c.id = challenge.id;
+  update private.login_challenges c
+  set status = 'consumed',
+      consumed_at = now(),
+      approval_metadata = c.approval_metadata || jsonb_build_object('mintedSessionId', minted)
+  where c.id = challenge.id;
   return 'consumed';
 end
 $$;

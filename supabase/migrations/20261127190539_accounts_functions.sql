@@ -1,5 +1,9 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+drop function private.find_recovery_link_email(bytea);
+
+drop function private.recovery_code_salt(text);
+
 -- Definer: nobody, the service role included, takes from a bucket or puts back but through begin and settle.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql
@@ -557,6 +561,381 @@ as $$
   )
 $$;
 
+create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
+  returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select c.email
+  from private.recovery_credentials c
+  join private.recovery_overrides o on o.id = c.override_id
+  where c.token_hash = find_recovery_link_email.token_hash
+    and (c.consumed_at is null or c.repeatable_by = browser_hash)
+    and c.superseded_at is null
+    and c.expires_at > now()
+    and o.revoked_at is null
+    and o.expires_at > now()
+    and o.recovery_email
+$$;
+
+-- Definer: the key of the made-up salts is granted to nobody.
+create or replace function private.recovery_code_salt(of_email text, browser_hash bytea default null) returns text
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select encode(coalesce(
+    (
+      select c.code_salt
+      from private.recovery_credentials c
+      where c.email = lower(of_email)
+        and (c.consumed_at is null or c.repeatable_by = browser_hash)
+        and c.superseded_at is null
+        and c.expires_at > now()
+      order by c.created_at desc
+      limit 1
+    ),
+    substr(private.attempt_digest('recovery code salt', lower(of_email)), 1, 16)
+  ), 'hex')
+$$;
+
+-- Definer: accounts and their policies are the identity backend's, which the service role can neither read nor write.
+create or replace function private.consume_recovery_credential(request jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  credential private.recovery_credentials;
+  found_id uuid;
+  of_email text;
+  verdict text;
+  account auth.users;
+  written jsonb;
+begin
+  select c.id, c.email into found_id, of_email
+  from private.recovery_credentials c
+  where case
+    when request ? 'tokenHash' then c.token_hash = decode(request ->> 'tokenHash', 'hex')
+    else c.email = lower(request ->> 'email')
+  end
+  order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
+  limit 1;
+  if found then
+    -- The email first, then the credential, by link and by code, so that no two wait for each other.
+    insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
+    perform from private.recovery_code_guesses g where g.email = of_email for update;
+    select * into credential from private.recovery_credentials c where c.id = found_id for update;
+  end if;
+  -- The browser that used it has not received the response.
+  if credential.repeatable_by = decode(request ->> 'browserHash', 'hex') then
+    credential.consumed_at := null;
+  end if;
+  verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if verdict <> 'good' then
+    perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'credentialId', credential.id
+    ));
+    return '{"outcome": "rejected"}';
+  end if;
+
+  update private.recovery_credentials c set consumed_at = now(), repeatable_by = null where c.id = credential.id;
+  -- A link proves the mailbox, and does not open what guesses at the codes have locked.
+  delete from private.recovery_code_guesses g
+  where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
+  select * into account
+  from auth.users u
+  where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user
+  for update;
+  perform private.record_recovery_event((request - 'email') || jsonb_build_object(
+    'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
+    'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id
+  ));
+  perform private.end_all_access(account.id);
+  -- Whoever comes back proves everything anew. A policy that nobody can read is an admin's to mend.
+  if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
+    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'consumed',
+    'credentialId', credential.id,
+    'overrideId', credential.override_id,
+    'email', of_email,
+    'userId', account.id,
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null,
+    'waitMs', coalesce(greatest(
+      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+    ), 0)
+  );
+end
+$$;
+
+create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update private.recovery_credentials c
+  set repeatable_by = browser_hash
+  where c.id = credential_id and c.consumed_at is not null
+$$;
+
+create or replace function private.add_account(addition jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  subject_id constant uuid := (addition ->> 'userId')::uuid;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  select d.* into device from private.account_devices d where d.id = (addition ->> 'deviceId')::uuid for update;
+  -- A spent secret too: another tab may have added an account while this request was on its way.
+  if not found or private.device_secret_status(device, addition ->> 'secret') = 'unknown' then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  if (
+    select count(*)
+    from (
+      select e.user_id from private.account_vault_entries e where e.device_id = device.id
+      union
+      select a.user_id
+      from private.account_additions a
+      where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
+    ) held
+    where held.user_id <> subject_id
+  ) >= 10 then
+    return jsonb_build_object('status', 'full');
+  end if;
+  insert into private.account_additions (secret_hash, device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    decode(addition ->> 'secretHash', 'hex'), device.id, subject_id, (addition ->> 'sessionId')::uuid,
+    addition ->> 'sealed', addition ->> 'keyId', addition ->> 'tag'
+  )
+  on conflict (secret_hash) do nothing;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept');
+end
+$$;
+
+create or replace function private.secret_after_addition(secret text, added text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select translate(encode(sha256(convert_to(secret || ' ' || added, 'UTF8')), 'base64'), '+/=', '-_')
+$$;
+
+-- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  addition record;
+  shown text;
+  held text := secret;
+  standing text;
+  replaced_id uuid;
+  joined uuid[] := '{}';
+  newest_session_id uuid;
+begin
+  perform private.lock_accounts(array(
+    select a.user_id
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = take_additions.device_id and a.taken_from is null
+  ));
+  select d.* into device from private.account_devices d where d.id = take_additions.device_id for update;
+  if not found then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+
+  -- Earlier requests may have taken some of these, and their responses may be lost or still on the way.
+  loop
+    select s.secret into shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = device.id and a.taken_from = private.secret_hash(held)
+    limit 1;
+    exit when not found;
+    held := private.secret_after_addition(held, shown);
+  end loop;
+  standing := private.device_secret_status(device, held);
+  if standing <> 'current' then
+    return jsonb_build_object('status', standing, 'secret', held);
+  end if;
+
+  for addition in
+    select a.*, s.secret as shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    join auth.sessions live on live.id = a.session_id and live.user_id = a.user_id
+    where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
+    order by a.created_at, a.secret_hash
+  loop
+    select e.session_id into replaced_id
+    from private.account_vault_entries e
+    where e.device_id = device.id and e.user_id = addition.user_id;
+    insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+    values (
+      device.id, addition.user_id, addition.session_id, addition.sealed, addition.key_id, addition.token_tag
+    )
+    on conflict on constraint account_vault_entries_pkey do update
+      set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+          token_tag = excluded.token_tag, last_active_at = now();
+    if replaced_id <> addition.session_id then
+      perform private.end_account_session(addition.user_id, replaced_id);
+    end if;
+    -- As long as the accounts can be used without another sign-in.
+    update private.account_additions a
+    set taken_from = private.secret_hash(held), sealed = null, key_id = null, token_tag = null,
+        expires_at = now() + interval '30 days'
+    where a.secret_hash = addition.secret_hash;
+    held := private.secret_after_addition(held, addition.shown);
+    joined := joined || addition.user_id;
+    newest_session_id := addition.session_id;
+  end loop;
+
+  if cardinality(joined) > 0 then
+    perform private.end_additions(device.id, joined);
+    update private.account_devices d
+    set secret_hash = private.secret_hash(held),
+        -- The secret before it opens nothing from now on.
+        previous_hash = d.secret_hash,
+        previous_for = 'sign_in',
+        previous_until = now() + interval '60 seconds',
+        rotated_at = now(),
+        active_user_id = joined[cardinality(joined)],
+        active_session_id = newest_session_id,
+        -- A switch that began before does not activate over it.
+        lease_id = null,
+        lease_expires_at = null,
+        last_seen_at = now(),
+        expires_at = now() + interval '90 days'
+    where d.id = device.id;
+  end if;
+  return jsonb_build_object('status', 'current', 'secret', held);
+end
+$$;
+
+-- Definer: ends sessions, which are the identity backend's.
+create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  with gone as (
+    delete from private.account_additions a
+    where a.device_id = end_additions.device_id and a.taken_from is null
+      and (user_ids is null or a.user_id = any (user_ids))
+    returning a.user_id, a.session_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  from gone g
+  where private.end_account_session(g.user_id, g.session_id)
+$$;
+
+-- Definer: as take_additions.
+create or replace function private.continue_account_session(continuation jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  subject_id constant uuid := (continuation ->> 'userId')::uuid;
+  made_id constant uuid := (continuation ->> 'sessionId')::uuid;
+  replaced_id constant uuid := (continuation ->> 'inPlaceOf')::uuid;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  select d.* into device from private.account_devices d where d.id = (continuation ->> 'deviceId')::uuid for update;
+  if not found or private.device_secret_status(device, continuation ->> 'secret') not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  update private.account_vault_entries e
+  set session_id = made_id, sealed = continuation ->> 'sealed', key_id = continuation ->> 'keyId',
+      token_tag = continuation ->> 'tag', last_active_at = now()
+  where e.device_id = device.id and e.user_id = subject_id
+    -- The new one is there already if the answer to the same call was lost.
+    and e.session_id in (replaced_id, made_id);
+  if not found then
+    return jsonb_build_object('status', 'over');
+  end if;
+  perform private.end_account_session(subject_id, replaced_id);
+  update private.account_devices d
+  set active_session_id = case when d.active_user_id = subject_id then made_id else d.active_session_id end,
+      last_seen_at = now(),
+      expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept');
+end
+$$;
+
+-- Definer: locks accounts, whose rows are Supabase Auth's.
+create or replace function private.sweep_account_devices() returns integer
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  idle record;
+  swept integer;
+begin
+  -- One sweeper at a time; the others find nothing to do.
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
+    return 0;
+  end if;
+  perform private.lock_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.last_active_at <= now() - interval '30 days'
+    union
+    select a.user_id from private.account_additions a where a.expires_at <= now()
+  ));
+  for idle in
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.sealed is not null and e.last_active_at <= now() - interval '30 days'
+    returning e.user_id, e.session_id
+  loop
+    perform private.end_account_session(idle.user_id, idle.session_id);
+  end loop;
+  for idle in
+    delete from private.account_additions a where a.expires_at <= now() returning a.user_id, a.session_id, a.taken_from
+  loop
+    if idle.taken_from is null then
+      perform private.end_account_session(idle.user_id, idle.session_id);
+    end if;
+  end loop;
+  delete from private.account_vault_entries e where e.last_active_at <= now() - interval '90 days';
+  delete from private.account_devices d
+  where d.expires_at <= now()
+    or (
+      d.last_seen_at < now() - interval '1 day'
+      and not exists (select from private.account_vault_entries e where e.device_id = d.id)
+    );
+  get diagnostics swept = row_count;
+  return swept;
+end
+$$;
+
 -- Definer: sessions are Supabase Auth's, which the service role cannot read.
 create or replace function private.require_password_replacement(subject_id uuid, target_id uuid) returns void
   language sql
@@ -639,6 +1018,153 @@ begin
     ) as v (satisfied, alone)
     left join public.profiles p on p.id = f.user_id
   ), jsonb_build_object('alive', false));
+end
+$$;
+
+-- Definer: the identity backend ends a session by deleting its row, and so does this: in one transaction with the entry,
+-- whether the backend answers or not.
+create or replace function private.sign_out_account(device_id uuid, secret text, target_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended_id uuid;
+begin
+  perform private.lock_accounts(array[target_id]);
+  select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
+  if not found or private.device_secret_status(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  delete from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id
+  returning e.session_id into ended_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  perform private.end_account_session(target_id, ended_id);
+  perform private.end_additions(device.id, array[target_id]);
+  update private.account_devices d
+  set active_user_id = null, active_session_id = null
+  where d.id = device.id and d.active_user_id = target_id;
+  return jsonb_build_object(
+    'status', 'signed_out',
+    'sessionId', ended_id,
+    'wasActive', device.active_user_id is not distinct from target_id,
+    'next', coalesce((
+      select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
+      from private.account_vault_entries e
+      where e.device_id = device.id and private.is_vault_entry_usable(e)
+    ), '[]')
+  );
+end
+$$;
+
+-- Definer: Supabase Auth has no call that ends these sessions in the transaction that removes their entries.
+create or replace function private.sign_out_device(device_id uuid, secret text) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  ended jsonb;
+begin
+  perform private.lock_accounts(array(
+    select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
+    union
+    select a.user_id from private.account_additions a where a.device_id = sign_out_device.device_id
+  ));
+  select d.* into device from private.account_devices d where d.id = sign_out_device.device_id for update;
+  -- Signing out is good for the spent secret, too: whoever shows it held the browser a moment ago.
+  if not found or private.device_secret_status(device, secret) = 'unknown' then
+    return null;
+  end if;
+  with gone as (
+    delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  into ended
+  from gone g
+  where private.end_account_session(g.user_id, g.session_id);
+  ended := ended || private.end_additions(device.id, null);
+  delete from private.account_devices d where d.id = device.id;
+  return ended;
+end
+$$;
+
+create or replace function private.read_login_challenge(challenge jsonb) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce((
+    select case
+      when challenge ->> 'sessionId' not in (c.session_id::text, coalesce(c.approval_metadata ->> 'mintedSessionId', ''))
+        then jsonb_build_object('outcome', 'forbidden')
+      else jsonb_build_object(
+        'outcome', 'known',
+        'status', private.login_challenge_state(c),
+        'expiresAt', c.expires_at,
+        'validUntil', c.valid_until,
+        'mintedSessionId', c.approval_metadata -> 'mintedSessionId'
+      )
+    end
+    from private.login_challenges c
+    where c.id = case when pg_input_is_valid(challenge ->> 'id', 'uuid') then (challenge ->> 'id')::uuid end
+      and c.kind = challenge ->> 'kind'
+      and c.secret_hash = (challenge ->> 'secretHash')::bytea
+  ), jsonb_build_object('outcome', 'not_found'))
+$$;
+
+-- Definer: sessions and their proofs are the identity backend's, which the service role cannot write.
+create or replace function private.complete_qr_challenge(completion jsonb) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  minted constant uuid := (completion ->> 'mintedSessionId')::uuid;
+  challenge private.login_challenges;
+  approver jsonb;
+  signed_in_at timestamptz;
+begin
+  perform private.lock_accounts(array(
+    select c.user_id from private.login_challenges c where c.id = (completion ->> 'id')::uuid
+  ));
+  select c.* into challenge
+  from private.login_challenges c
+  where c.id = (completion ->> 'id')::uuid and c.kind = 'qr' and c.status = 'consuming' and c.lease_expires_at > now()
+  for update;
+  if not found then
+    return 'expired';
+  end if;
+  approver := challenge.approval_metadata -> 'claims';
+  if not (
+    private.session_satisfies_mfa(completion -> 'claims')
+    and (completion -> 'claims' ->> 'session_id')::uuid = challenge.session_id
+    and private.session_satisfies_mfa(approver)
+    and exists (select from auth.sessions s where s.id = minted and s.user_id = challenge.user_id)
+  ) then
+    update private.login_challenges c set status = 'rejected' where c.id = challenge.id;
+    return 'rejected';
+  end if;
+
+  -- Nobody has signed in here: the session is as old as the approver's own sign-in, for boundaries and for step-up, in
+  -- every token that the backend issues for it from now on.
+  signed_in_at := to_timestamp(coalesce(private.latest_amr_second(approver -> 'amr', private.primary_methods()), 0));
+  perform private.set_session_sign_in_time(minted, signed_in_at);
+  update private.login_challenges c
+  set status = 'consumed',
+      consumed_at = now(),
+      approval_metadata = c.approval_metadata || jsonb_build_object('mintedSessionId', minted)
+  where c.id = challenge.id;
+  return 'consumed';
 end
 $$;
 
@@ -743,9 +1269,29 @@ comment on function private.bind_mobile_approval(jsonb) is
   '{ status: bound, validUntil }, or status rejected where it would not help. The claims bring a proof by that key. '
   'Null where it is not approved, or was bound before.';
 
+comment on function private.consume_recovery_credential(jsonb) is
+  '{ tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId → { outcome: consumed, '
+  'credentialId, overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
+  'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'its boundaries to this second; a session that counts is minted after waitMs.';
+
+comment on function private.device_secret_status(private.account_devices, text) is
+  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for '
+  'requests that were on their way when an account was added: it opens nothing, but may add another account, which the '
+  'browser then shows with the current secret, and sign the browser out; or unknown.';
+
+comment on function private.read_login_challenge(jsonb) is
+  'The state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash, '
+  'sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or secret '
+  'wrong) or forbidden (another session''s).';
+
 comment on function private.session_facts(jsonb) is
   'What the database knows of a token''s session at this moment: no row where it has ended or is another user''s. A mobile '
   'approval is among it only if the claims prove that the browser holds its cookie.';
+
+comment on function private.sweep_account_devices() is
+  'Ends sessions that lay in a browser''s vault for 30 days without use and sign-ins whose browser never showed them, '
+  'forgets accounts after 90 days, and devices that have expired or hold none. Answers how many devices went.';
 
 comment on function public.session_state() is
   'What must be fresh on every request, in one statement: { alive, sessionId, notAfter, aal, hasVerifiedFactor, '
@@ -754,18 +1300,40 @@ comment on function public.session_state() is
   'state is optional, required, recovery_in_progress or malformed. byApproval: a mobile approval satisfies it and the '
   'session''s own proofs would not. For approvals of release 0.1.0 the server has to check the cookie.';
 
+comment on function private.add_account(jsonb) is
+  'Keeps a sign-in until the browser shows its secret, for 15 minutes: { deviceId, secret, secretHash (hex), userId, '
+  'sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
+
+comment on function private.allow_recovery_repeat(uuid, bytea) is
+  'After a recovery has made its session: lets the same browser use the credential again until it expires, in case the '
+  'response is lost. Until then concurrent callers are refused.';
+
 comment on function private.caller_claims() is
   'The claims of a caller of the Data API, with the proof of a mobile approval that our server sends as a header.';
 
 comment on function private.clear_unproven_metadata() is
   'Begins the first confirmation of an email, and removes metadata that its owner did not write.';
 
+comment on function private.continue_account_session(jsonb) is
+  'Replaces an account''s session by one that continues it without another sign-in, as a QR handoff does: { deviceId, '
+  'secret, userId, sessionId, sealed, keyId, tag, inPlaceOf } → { status: kept | unknown (device) | over }. The device''s '
+  'secret stays, so a browser that lost the response gets the session from the vault. over: the browser has signed out of '
+  'the session that it continues, or has another one.';
+
 comment on function private.email_of_link(text, text) is
   'The email of the account that a mailed link signs in to, or null. link_type: signup, invite or recovery. Does not use '
   'the link up, and does not check its age.';
 
+comment on function private.end_additions(uuid, uuid[]) is
+  'Ends the sign-ins of these accounts that a browser has not shown yet; of all accounts where null. The caller has '
+  'locked the accounts. Answers those that were alive: [{ userId, sessionId }].';
+
 comment on function private.end_password_replacements() is
   'Lifts the restriction of private.require_password_replacement once the password is another one.';
+
+comment on function private.find_recovery_link_email(bytea, bytea) is
+  'The email that a link would sign in, for the page that asks first; null if the link does not work in this browser. It '
+  'changes nothing.';
 
 comment on function private.is_approval_proven(private.login_challenges, text) is
   'Whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 in hex>", the '
@@ -789,6 +1357,10 @@ comment on function private.personal_workspace_name(text) is
 comment on function private.proven_metadata(auth.users) is
   'Metadata of an account that was just confirmed: what a provider that verified the email says, and Auth''s own members.';
 
+comment on function private.recovery_code_salt(text, bytea) is
+  'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
+  'that the answer is one.';
+
 comment on function private.replace_workspaces(uuid) is
   'Closes the workspaces that an account alone owns, takes it out of the others, revokes the keys that it made, and gives it '
   'a new personal workspace; does nothing while its only workspace is as it was made. For definers; not granted to a role.';
@@ -797,10 +1369,30 @@ comment on function private.require_password_replacement(uuid, uuid) is
   'Restricts a session to the replacement of its account''s password, until that is changed. Also '
   'removes the rows of sessions that have ended.';
 
+comment on function private.secret_after_addition(text, text) is
+  'The device secret after an account was added. It takes both secrets: a planted one of either kind is not enough.';
+
 comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
   'profile, sessions, passkeys, authenticators, identities that prove nothing, app sessions, workspaces and keys.';
 
+comment on function private.take_additions(uuid, text, text[]) is
+  'Adds the sign-ins whose secrets a browser shows to its accounts; the newest becomes the active one, and the session '
+  'that it replaces ends. Answers { status, secret }: the device secret that the shown ones lead to, and what it is to '
+  'the device (device_secret_status); only current takes anything. The same call again has the same answer.';
+
+grant execute on function private.add_account(jsonb) to service_role;
+
+grant execute on function private.allow_recovery_repeat(uuid, bytea) to service_role;
+
+grant execute on function private.continue_account_session(jsonb) to service_role;
+
 grant execute on function private.email_of_link(text, text) to service_role;
 
+grant execute on function private.find_recovery_link_email(bytea, bytea) to service_role;
+
+grant execute on function private.recovery_code_salt(text, bytea) to service_role;
+
 grant execute on function private.require_password_replacement(uuid, uuid) to service_role;
+
+grant execute on function private.take_additions(uuid, text, text[]) to service_role;

@@ -1,0 +1,165 @@
+import type { Page, Request, Route } from "playwright/test";
+import { openPhone, unlockedPhone } from "../remix-app/testing/phone.ts";
+import { signedInLongAgo } from "../scripts/test/people.ts";
+import { createHelper, type Helper } from "../scripts/test/recovery-help.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { linkOfMail } from "./mailbox.ts";
+import { enter, expect, type Person, signIn, test } from "./test.ts";
+
+const { base, supabase } = readStack();
+let helper: Helper;
+
+test.beforeAll(async () => {
+  helper = await createHelper();
+});
+test.afterAll(() => helper.leave());
+
+/** How much of a response the browser gets: nothing, or its headers with the cookies. */
+type Loss = "all" | "body";
+
+const isForm = (request: Request) => request.headers()["content-type"]?.startsWith("application/x-www-form") ?? false;
+
+/** Lets the server answer one request, by default the next form, and cuts the response. @returns once that has happened */
+async function cutResponse(page: Page, { loss, when = isForm }: { loss: Loss; when?: (request: Request) => boolean }) {
+  const { promise: processed, resolve } = Promise.withResolvers<void>();
+  await page.route("**/*", async (route) => {
+    if (!when(route.request())) return route.fallback();
+    const status =
+      loss === "body" ? (await route.fetch({ maxRedirects: 0 })).status() : await answerUnseen(page, route);
+    await route.abort("connectionreset");
+    await page.unroute("**/*");
+    expect(status).toBeLessThan(400);
+    resolve();
+  });
+  return { processed };
+}
+
+async function answerUnseen(page: Page, route: Route): Promise<number> {
+  const request = route.request();
+  const cookies = await page.context().cookies(request.url());
+  const response = await fetch(request.url(), {
+    method: request.method(),
+    headers: {
+      ...request.headers(),
+      cookie: cookies.map(({ name, value }) => `${name}=${value}`).join("; "),
+      "sec-fetch-site": "same-origin",
+    },
+    body: request.postData(),
+    redirect: "manual",
+  });
+  await response.body?.cancel();
+  return response.status;
+}
+
+async function expectAccounts(page: Page, ...people: Person[]): Promise<void> {
+  const response = await page.request.get("/api/v1/auth/accounts");
+  const { accounts } = (await response.json()) as { accounts: { email: string; requiresReauth: boolean }[] };
+  const emails = accounts.filter(({ requiresReauth }) => !requiresReauth).map(({ email }) => email);
+  expect(emails.sort()).toEqual(people.map(({ email }) => email).sort());
+}
+
+async function expectActive(page: Page, { email }: Person): Promise<void> {
+  const response = await page.request.get("/api/v1/auth/session");
+  expect((await response.json()).user.email).toBe(email);
+}
+
+/** Gives the browser a session of somebody who signed in more than ten minutes ago. */
+async function enterStale(page: Page, { email, password }: Person): Promise<void> {
+  const stale = await signedInLongAgo({ email, password }, { secondsAgo: 610 });
+  await page.context().addCookies(
+    stale
+      .cookie()
+      .split("; ")
+      .map((pair) => {
+        const at = pair.indexOf("=");
+        return {
+          name: pair.slice(0, at),
+          value: pair.slice(at + 1),
+          url: base,
+          httpOnly: true,
+          sameSite: "Lax" as const,
+        };
+      }),
+  );
+}
+
+const home = (page: Page) => page.getByRole("heading", { level: 1, name: "Home" });
+
+for (const loss of ["all", "body"] as const) {
+  test.describe(`after a response of which ${loss === "all" ? "nothing" : "the headers alone"} arrived,`, () => {
+    test("a sign-in, an added account and a switch lose no account", async ({ page, member, colleague }) => {
+      const { processed: signedIn } = await cutResponse(page, { loss });
+      await signIn(page, member);
+      await signedIn;
+      await page.goto("/");
+      if (loss === "all") await signIn(page, member);
+      await expect(home(page)).toBeVisible();
+
+      const other = await page.context().newPage();
+      const { processed: added } = await cutResponse(page, { loss });
+      await signIn(page, colleague, { at: "/add-account" });
+      await added;
+      await other.goto("/");
+      await expect(home(other)).toBeVisible();
+      await expectAccounts(page, member, ...(loss === "body" ? [colleague] : []));
+      await signIn(page, colleague, { at: "/add-account" });
+      await expect(home(page)).toBeVisible();
+      await expectAccounts(page, member, colleague);
+
+      await other.goto("/accounts");
+      const { processed: switched } = await cutResponse(other, { loss });
+      await other.getByRole("button", { name: new RegExp(`^Continue as .*${member.email}`) }).click();
+      await switched;
+      await page.goto("/settings/profile");
+      await expectActive(page, member);
+      await expectAccounts(page, member, colleague);
+    });
+
+    test("a step-up can be repeated, or has had its effect", async ({ page, member }) => {
+      await enterStale(page, member);
+      await page.goto("/settings/security/password");
+      await page.getByLabel("Password", { exact: true }).fill(member.password);
+      const { processed } = await cutResponse(page, { loss });
+      await page.getByRole("button", { name: "Confirm" }).click();
+      await processed;
+      await page.goto("/settings/security/password");
+      if (loss === "all") {
+        await page.getByLabel("Password", { exact: true }).fill(member.password);
+        await page.getByRole("button", { name: "Confirm" }).click();
+      }
+      await expect(page).toHaveURL("/settings/security/password");
+      await expectAccounts(page, member);
+    });
+
+    test("a QR handoff completes", async ({ page, member }) => {
+      const phone = await openPhone({ base, ...supabase }, member);
+      await enter(page, member, "/qr?returnUrl=%2Fworkspaces");
+      await page.getByRole("button", { name: "Show QR code" }).click();
+      const poll = (await page.locator("#waiting").getAttribute("data-poll")) ?? "";
+      const [, id, secret] = /challenges\/([^?]+)\?secret=(.+)$/.exec(poll) ?? [];
+      await phone.post(`/api/v1/auth/qr-login/challenges/${id}/approve`, { secret, device: unlockedPhone });
+      const { processed } = await cutResponse(page, { loss, when: (request) => request.url().includes(poll) });
+      await processed;
+      await expect(page).toHaveURL("/workspaces");
+      await expectAccounts(page, member);
+    });
+
+    test("a recovery by link can be repeated", async ({ page, member, colleague }) => {
+      await helper.send(colleague.email, await helper.override(colleague.email));
+      const link = await linkOfMail(colleague.email, "Get back into your account");
+      await enter(page, member, link);
+      const goOn = page.getByRole("button", { name: `Continue as ${colleague.email}` });
+      const { processed } = await cutResponse(page, { loss });
+      await goOn.click();
+      await processed;
+      await page.goto("/");
+      if (loss === "all") {
+        await expectAccounts(page, member);
+        await page.goto(link);
+        await goOn.click();
+        await expect(page.getByRole("heading", { name: "What can open this account" })).toBeVisible();
+      }
+      await expectAccounts(page, member, colleague);
+    });
+  });
+}

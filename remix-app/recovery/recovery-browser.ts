@@ -1,0 +1,24 @@
+import { randomBytes } from "node:crypto";
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
+import { secretHashOf } from "../session/challenge.ts";
+
+const secretBytes = 32;
+const shape = /^[\w-]{43}$/;
+
+/** Marks the browser that shows the recovery page, until it has received the response to its form. */
+export function markRecoveryBrowser(context: CookieContext): void {
+  if (recoveryBrowserHash(context) !== null) return;
+  writeCookie(context, cookies.recoveryBrowser, { value: randomBytes(secretBytes).toString("base64url") });
+}
+
+/** The hash of the browser's mark, as the Data API takes a bytea; null without one. */
+export function recoveryBrowserHash(context: CookieContext): string | null {
+  const secret = readCookie(context, cookies.recoveryBrowser);
+  return shape.test(secret) ? secretHashOf(secret) : null;
+}
+
+/** Removes the mark, with the response that signs in. */
+export function clearRecoveryBrowser(context: CookieContext): void {
+  clearCookie(context, cookies.recoveryBrowser);
+}

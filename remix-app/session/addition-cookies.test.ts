@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { readAdditions, settleAdditions, writeAddition } from "./addition-cookies.ts";
+import { deviceCookieValue, newDevice, newSecret } from "./cookies.ts";
+import { openAccountKeys } from "./vault.ts";
+
+const origin = "https://app.example.com";
+const { cookie } = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" });
+const device = newDevice();
+
+const open = (header = "") => ({ jar: createCookieJar(header), origin, cookie });
+const addition = () => ({ id: device.id, secret: newSecret() });
+const headerOf = ({ jar }: ReturnType<typeof open>) =>
+  jar
+    .getAll()
+    .map(({ name, value }) => `${name}=${value}`)
+    .join("; ");
+
+test("an addition is host-only, HttpOnly and Secure on https, and has a name of its own", () => {
+  const context = open();
+  const [one, other] = [addition(), addition()];
+  for (const each of [one, other]) writeAddition(context, each);
+  for (const header of context.jar.setCookieHeaders()) {
+    expect(header).toMatch(
+      /^__Host-gh_added_[0-9a-f]{8}=[^;]+; Max-Age=34560000; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    );
+  }
+  expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
+});
+
+test("an addition that was taken stays for a minute, and counts for earlier secrets of the device alone", () => {
+  const shown = open();
+  const one = addition();
+  writeAddition(shown, one);
+  const taken = open(headerOf(shown));
+  const next = { id: device.id, secret: newSecret() };
+  settleAdditions(taken, { device: next, taken: [one.secret] });
+  expect(taken.jar.setCookieHeaders()).toEqual([
+    expect.stringMatching(/^__Host-gh_added_\w+=[^;]+; Max-Age=60; Path=\//),
+  ]);
+  const later = open(headerOf(taken));
+  expect(readAdditions(later, next)).toEqual([]);
+  expect(readAdditions(later, device)).toEqual([one.secret]);
+  settleAdditions(later, { device: next, taken: [] });
+  expect(later.jar.setCookieHeaders()).toEqual([]);
+});
+
+test("what is another device's or not signed by us does not count, and is removed", async () => {
+  const foreign = await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_b" });
+  const name = "__Host-gh_added_";
+  const context = open(
+    [
+      `${name}1=${deviceCookieValue(newDevice(), cookie)}`,
+      `${name}2=${deviceCookieValue(addition(), foreign.cookie)}`,
+      `${name}3=x`,
+      `gh_added_4=${deviceCookieValue(addition(), cookie)}`,
+    ].join("; "),
+  );
+  expect(readAdditions(context, device)).toEqual([]);
+  settleAdditions(context, { device, taken: [] });
+  expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
+});

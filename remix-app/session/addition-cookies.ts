@@ -1,0 +1,55 @@
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, cookiesNamed, readCookie, writeCookie } from "../http/cookies.ts";
+import type { KeyRing } from "../keys/derived-key.ts";
+import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
+
+/**
+ * The cookies of sign-ins that have yet to join the browser's accounts: one for each, so that responses to tabs that add
+ * accounts at the same moment don't overwrite each other. A value is a device cookie's, with the addition's secret.
+ *
+ * Once taken, a cookie names the device secret that it led to and stays for a minute: a late response may put an earlier
+ * device cookie back, and the browser must find the way from there.
+ */
+
+type Context = CookieContext & { cookie: KeyRing };
+
+const settledSeconds = 60;
+const markLength = 8;
+const suffix = /\.([0-9a-f]{8})$/;
+
+function markOf(device: Device): string {
+  return secretHash(device).slice(0, markLength);
+}
+
+/** The secrets of the additions to this device that the browser shows, without those that led to its current secret. */
+export function readAdditions(context: Context, device: Device): string[] {
+  return cookiesNamed(context, cookies.addition).flatMap((cookie) => {
+    const value = readCookie(context, cookie);
+    const [, settledUnder] = suffix.exec(value) ?? [];
+    if (settledUnder === markOf(device)) return [];
+    const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
+    return addition?.id === device.id ? [addition.secret] : [];
+  });
+}
+
+/** Has the browser keep an addition until it shows it. */
+export function writeAddition(context: Context, addition: Device): void {
+  const name = cookies.addition.name + markOf(addition);
+  writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
+}
+
+/** Marks the additions that led to a device's secret, and removes all others from the browser. */
+export function settleAdditions(
+  context: Context,
+  { device, taken }: { device: Device | null; taken: readonly string[] },
+): void {
+  for (const cookie of cookiesNamed(context, cookies.addition)) {
+    const value = readCookie(context, cookie);
+    const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
+    if (device && suffix.exec(value)?.[1] === markOf(device)) continue;
+    if (device && addition?.id === device.id && taken.includes(addition.secret)) {
+      const marked = `${deviceCookieValue(addition, context.cookie)}.${markOf(device)}`;
+      writeCookie(context, cookie, { value: marked, maxAgeSeconds: settledSeconds });
+    } else clearCookie(context, cookie);
+  }
+}

@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+
+const { base } = readStack();
+const api = "/api/v1/auth/accounts";
+
+let ada: Person;
+let bob: Person;
+let cid: Person;
+
+beforeEach(async () => {
+  [ada, bob, cid] = await Promise.all([createPerson(), createPerson(), createPerson()]);
+});
+afterEach(async () => {
+  await Promise.all([ada, bob, cid].map(deletePerson));
+});
+
+const add = (browser: Browser, { email, password }: Person) => browser.post("/add-account", { email, password });
+const copyOf = (browser: Browser) => withCookies(browser.cookie());
+const withCookies = (...cookies: string[]) => openBrowser(base, { cookie: cookies.filter(Boolean).join("; ") });
+
+/** The cookies of a browser whose names begin so. */
+const cookiesOf = (browser: Browser, start: string) =>
+  browser
+    .cookie()
+    .split("; ")
+    .filter((pair) => pair.startsWith(start))
+    .join("; ");
+
+async function accountsOf(browser: Browser): Promise<string[]> {
+  const { status, text } = await browser.get(api);
+  if (status === 401) return [];
+  const { accounts } = JSON.parse(text) as { accounts: { id: string; requiresReauth: boolean }[] };
+  return accounts.filter(({ requiresReauth }) => !requiresReauth).map(({ id }) => id);
+}
+
+const sessionsOf = ({ id }: Person) => query("select from auth.sessions where user_id = $1", [id]);
+const idsOf = (...people: Person[]) => people.map(({ id }) => id).sort();
+
+describe("two tabs of one browser that add accounts at the same moment", () => {
+  test("keep all of them", async () => {
+    const browser = await enter(ada);
+    await Promise.all([add(browser, bob), add(browser, cid)]);
+    expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob, cid));
+    for (const one of [ada, bob, cid]) {
+      expect((await browser.postJson(`${api}/switch`, { accountId: one.id })).status).toBe(200);
+    }
+  });
+
+  test("keep one session of the same account", async () => {
+    const browser = await enter(ada);
+    await Promise.all([add(browser, bob), add(browser, bob)]);
+    expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
+    expect(await sessionsOf(bob)).toHaveLength(1);
+  });
+
+  test("keep all of them in any order of the responses", async () => {
+    const browser = await enter(ada);
+    await add(browser, bob);
+    const [first, early] = [copyOf(browser), copyOf(browser)];
+    await add(early, cid);
+    const second = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
+    // The second request was sent with the cookies of both, and is answered before the first one.
+    await accountsOf(first);
+    await accountsOf(second);
+    const late = withCookies(
+      ...["sb-", "gh_device="].map((start) => cookiesOf(first, start)),
+      cookiesOf(second, "gh_added_"),
+    );
+    expect((await accountsOf(late)).sort()).toEqual(idsOf(ada, bob, cid));
+    expect(cookiesOf(late, "gh_device=")).toBe(cookiesOf(second, "gh_device="));
+    // Both responses were lost.
+    const lost = withCookies(browser.cookie(), cookiesOf(early, "gh_added_"));
+    expect((await accountsOf(lost)).sort()).toEqual(idsOf(ada, bob, cid));
+  });
+
+  test("keep all of them if one joins while the other form is on its way", async () => {
+    const browser = await enter(ada);
+    const tab = copyOf(browser);
+    await add(browser, bob);
+    await accountsOf(browser);
+    await add(tab, cid);
+    const both = withCookies(browser.cookie(), cookiesOf(tab, "gh_added_"));
+    expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
+  });
+});
+
+test("two tabs without a device make one each, and the response that came last counts", async () => {
+  const browser = openBrowser(base);
+  await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));
+  const [active, ...others] = await accountsOf(browser);
+  expect([idsOf(ada, bob).includes(active ?? ""), others]).toEqual([true, []]);
+});
+
+describe("an account is not revealed", () => {
+  test("to a copy of the cookies from before, even if it adds an account itself", async () => {
+    const browser = await enter(ada);
+    const thief = copyOf(browser);
+    await add(browser, bob);
+    await add(thief, cid);
+    // The owner's next request comes first.
+    expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
+    expect(await accountsOf(copyOf(thief))).toEqual([]);
+    expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
+    // The copy was first: what the owner adds then is not joined to it.
+    const [second, copy] = [copyOf(browser), copyOf(browser)];
+    await add(second, cid);
+    await add(copy, ada);
+    expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
+    await accountsOf(second);
+    expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
+  });
+
+  test("to somebody who plants a device's cookie and an addition before a sign-in, or after it", async () => {
+    const mallory = await enter(ada);
+    const own = copyOf(mallory);
+    await add(own, cid);
+    const planted = [mallory.cookie(), cookiesOf(own, "gh_added_")];
+    const victim = withCookies(...planted);
+    const held = [withCookies(...planted), mallory, own];
+    await victim.post("/login", { email: bob.email, password: bob.password });
+    // Another one of mallory's own, planted between the response and the next request.
+    const again = copyOf(own);
+    await add(again, ada);
+    const shown = withCookies(victim.cookie(), cookiesOf(again, "gh_added_"));
+    expect(await accountsOf(shown)).toContain(bob.id);
+    for (const one of [...held, again, withCookies(...planted, cookiesOf(again, "gh_added_"))]) {
+      expect(await accountsOf(copyOf(one))).not.toContain(bob.id);
+      expect(await accountsOf(one)).not.toContain(bob.id);
+    }
+  });
+
+  test("to an addition's cookie alone, as a device's, or with another device's", async () => {
+    const [browser, other] = [await enter(ada), await enter(cid)];
+    await add(browser, bob);
+    const addition = cookiesOf(browser, "gh_added_");
+    const value = addition.slice(addition.indexOf("=") + 1);
+    const device = cookiesOf(other, "gh_device=");
+    for (const cookie of [addition, `gh_device=${value}`, `gh_device=${value}; ${addition}`]) {
+      const alone = withCookies(cookie);
+      expect(await accountsOf(alone)).toEqual([]);
+    }
+    const foreign = withCookies(device, addition);
+    expect(await accountsOf(foreign)).toEqual([cid.id]);
+    expect(foreign.cookie()).not.toContain("gh_added_");
+    expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
+  });
+
+  test("to earlier cookies once the browser has signed out of all", async () => {
+    const browser = await enter(ada);
+    await add(browser, bob);
+    const before = browser.cookie();
+    const lost = copyOf(browser);
+    await add(lost, cid);
+    await browser.post("/logout", {});
+    expect(browser.cookie()).not.toMatch(/gh_added_|gh_device|sb-/);
+    for (const one of [withCookies(before), lost]) expect(await accountsOf(one)).toEqual([]);
+    for (const one of [ada, bob, cid]) expect(await sessionsOf(one)).toEqual([]);
+  });
+});

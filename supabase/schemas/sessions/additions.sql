@@ -1,0 +1,222 @@
+-- Sign-ins on a browser that has accounts already. A sign-in changes nothing in the browser's vault: its response carries a
+-- secret, and the account joins the vault when the browser shows it. So a response that is lost, or that overtakes another
+-- one, loses no account.
+
+create or replace function private.add_account(addition jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  subject_id constant uuid := (addition ->> 'userId')::uuid;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  select d.* into device from private.account_devices d where d.id = (addition ->> 'deviceId')::uuid for update;
+  -- A spent secret too: another tab may have added an account while this request was on its way.
+  if not found or private.device_secret_status(device, addition ->> 'secret') = 'unknown' then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  if (
+    select count(*)
+    from (
+      select e.user_id from private.account_vault_entries e where e.device_id = device.id
+      union
+      select a.user_id
+      from private.account_additions a
+      where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
+    ) held
+    where held.user_id <> subject_id
+  ) >= 10 then
+    return jsonb_build_object('status', 'full');
+  end if;
+  insert into private.account_additions (secret_hash, device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    decode(addition ->> 'secretHash', 'hex'), device.id, subject_id, (addition ->> 'sessionId')::uuid,
+    addition ->> 'sealed', addition ->> 'keyId', addition ->> 'tag'
+  )
+  on conflict (secret_hash) do nothing;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept');
+end
+$$;
+comment on function private.add_account(jsonb) is
+  'Keeps a sign-in until the browser shows its secret, for 15 minutes: { deviceId, secret, secretHash (hex), userId, '
+  'sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
+
+create or replace function private.secret_after_addition(secret text, added text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select translate(encode(sha256(convert_to(secret || ' ' || added, 'UTF8')), 'base64'), '+/=', '-_')
+$$;
+comment on function private.secret_after_addition(text, text) is
+  'The device secret after an account was added. It takes both secrets: a planted one of either kind is not enough.';
+
+-- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  addition record;
+  shown text;
+  held text := secret;
+  standing text;
+  replaced_id uuid;
+  joined uuid[] := '{}';
+  newest_session_id uuid;
+begin
+  perform private.lock_accounts(array(
+    select a.user_id
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = take_additions.device_id and a.taken_from is null
+  ));
+  select d.* into device from private.account_devices d where d.id = take_additions.device_id for update;
+  if not found then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+
+  -- Earlier requests may have taken some of these, and their responses may be lost or still on the way.
+  loop
+    select s.secret into shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = device.id and a.taken_from = private.secret_hash(held)
+    limit 1;
+    exit when not found;
+    held := private.secret_after_addition(held, shown);
+  end loop;
+  standing := private.device_secret_status(device, held);
+  if standing <> 'current' then
+    return jsonb_build_object('status', standing, 'secret', held);
+  end if;
+
+  for addition in
+    select a.*, s.secret as shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    join auth.sessions live on live.id = a.session_id and live.user_id = a.user_id
+    where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
+    order by a.created_at, a.secret_hash
+  loop
+    select e.session_id into replaced_id
+    from private.account_vault_entries e
+    where e.device_id = device.id and e.user_id = addition.user_id;
+    insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+    values (
+      device.id, addition.user_id, addition.session_id, addition.sealed, addition.key_id, addition.token_tag
+    )
+    on conflict on constraint account_vault_entries_pkey do update
+      set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+          token_tag = excluded.token_tag, last_active_at = now();
+    if replaced_id <> addition.session_id then
+      perform private.end_account_session(addition.user_id, replaced_id);
+    end if;
+    -- As long as the accounts can be used without another sign-in.
+    update private.account_additions a
+    set taken_from = private.secret_hash(held), sealed = null, key_id = null, token_tag = null,
+        expires_at = now() + interval '30 days'
+    where a.secret_hash = addition.secret_hash;
+    held := private.secret_after_addition(held, addition.shown);
+    joined := joined || addition.user_id;
+    newest_session_id := addition.session_id;
+  end loop;
+
+  if cardinality(joined) > 0 then
+    perform private.end_additions(device.id, joined);
+    update private.account_devices d
+    set secret_hash = private.secret_hash(held),
+        -- The secret before it opens nothing from now on.
+        previous_hash = d.secret_hash,
+        previous_for = 'sign_in',
+        previous_until = now() + interval '60 seconds',
+        rotated_at = now(),
+        active_user_id = joined[cardinality(joined)],
+        active_session_id = newest_session_id,
+        -- A switch that began before does not activate over it.
+        lease_id = null,
+        lease_expires_at = null,
+        last_seen_at = now(),
+        expires_at = now() + interval '90 days'
+    where d.id = device.id;
+  end if;
+  return jsonb_build_object('status', 'current', 'secret', held);
+end
+$$;
+comment on function private.take_additions(uuid, text, text[]) is
+  'Adds the sign-ins whose secrets a browser shows to its accounts; the newest becomes the active one, and the session '
+  'that it replaces ends. Answers { status, secret }: the device secret that the shown ones lead to, and what it is to '
+  'the device (device_secret_status); only current takes anything. The same call again has the same answer.';
+
+-- Definer: ends sessions, which are the identity backend's.
+create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  with gone as (
+    delete from private.account_additions a
+    where a.device_id = end_additions.device_id and a.taken_from is null
+      and (user_ids is null or a.user_id = any (user_ids))
+    returning a.user_id, a.session_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
+  from gone g
+  where private.end_account_session(g.user_id, g.session_id)
+$$;
+comment on function private.end_additions(uuid, uuid[]) is
+  'Ends the sign-ins of these accounts that a browser has not shown yet; of all accounts where null. The caller has '
+  'locked the accounts. Answers those that were alive: [{ userId, sessionId }].';
+
+-- Definer: as take_additions.
+create or replace function private.continue_account_session(continuation jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  subject_id constant uuid := (continuation ->> 'userId')::uuid;
+  made_id constant uuid := (continuation ->> 'sessionId')::uuid;
+  replaced_id constant uuid := (continuation ->> 'inPlaceOf')::uuid;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  select d.* into device from private.account_devices d where d.id = (continuation ->> 'deviceId')::uuid for update;
+  if not found or private.device_secret_status(device, continuation ->> 'secret') not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  update private.account_vault_entries e
+  set session_id = made_id, sealed = continuation ->> 'sealed', key_id = continuation ->> 'keyId',
+      token_tag = continuation ->> 'tag', last_active_at = now()
+  where e.device_id = device.id and e.user_id = subject_id
+    -- The new one is there already if the answer to the same call was lost.
+    and e.session_id in (replaced_id, made_id);
+  if not found then
+    return jsonb_build_object('status', 'over');
+  end if;
+  perform private.end_account_session(subject_id, replaced_id);
+  update private.account_devices d
+  set active_session_id = case when d.active_user_id = subject_id then made_id else d.active_session_id end,
+      last_seen_at = now(),
+      expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept');
+end
+$$;
+comment on function private.continue_account_session(jsonb) is
+  'Replaces an account''s session by one that continues it without another sign-in, as a QR handoff does: { deviceId, '
+  'secret, userId, sessionId, sealed, keyId, tag, inPlaceOf } → { status: kept | unknown (device) | over }. The device''s '
+  'secret stays, so a browser that lost the response gets the session from the vault. over: the browser has signed out of '
+  'the session that it continues, or has another one.';

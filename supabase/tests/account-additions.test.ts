@@ -1,0 +1,269 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { afterAll, describe, expect } from "vitest";
+import { type Claims, createUser, type Database, signIn, test } from "./database.ts";
+import { keptPool } from "./pools.ts";
+
+const callers = 50;
+const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
+
+interface Held {
+  id: string;
+  secret: string;
+}
+interface Taken {
+  status: string;
+  secret?: string;
+}
+type Caller = Pick<Database, "query">;
+
+async function call<Answer>(db: Caller, name: string, args: unknown[]): Promise<Answer> {
+  const places = args.map((_, index) => `$${index + 1}`).join(", ");
+  const values = args.map((arg) =>
+    typeof arg === "object" && arg !== null && !Array.isArray(arg) ? JSON.stringify(arg) : arg,
+  );
+  const [row] = await db.query<{ answer: Answer }>(`select private.${name}(${places}) as answer`, values);
+  return row?.answer as Answer;
+}
+
+const sealedFor = ({ sub, session_id }: Claims) => ({
+  userId: sub,
+  sessionId: session_id,
+  sealed: "s".repeat(40),
+  keyId: "k1",
+  tag: randomBytes(16).toString("hex"),
+});
+
+async function makeDevice(db: Caller, claims: Claims): Promise<Held> {
+  const device = { id: randomUUID(), secret: randomUUID() };
+  await call(db, "sign_in_account", [{ deviceId: device.id, nextHash: hash(device.secret), ...sealedFor(claims) }]);
+  return device;
+}
+
+async function add(
+  db: Caller,
+  { id, secret }: Held,
+  { claims, added = randomUUID() as string }: { claims: Claims; added?: string },
+) {
+  const { status } = await call<{ status: string }>(db, "add_account", [
+    { deviceId: id, secret, secretHash: hash(added), ...sealedFor(claims) },
+  ]);
+  return { status, added };
+}
+
+const take = (db: Caller, { id, secret }: Held, added: string[]) =>
+  call<Taken>(db, "take_additions", [id, secret, added]);
+const newcomer = async (db: Database) => signIn(db, { userId: (await createUser(db)).id });
+const accountsOf = async (db: Caller, { id, secret }: Held) =>
+  (await call<{ accounts: { id: string }[] } | null>(db, "device_state", [id, secret]))?.accounts.map((a) => a.id);
+
+async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
+  const ids = sessions.map(({ session_id }) => session_id);
+  const rows = await db.query<{ id: string }>("select id from auth.sessions where id = any ($1)", [ids]);
+  return ids.map((id) => rows.some((row) => row.id === id));
+}
+
+describe("an added account", () => {
+  test("joins when the browser shows its secret, and the same cookies lead to the same secret again", async ({
+    db,
+  }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const { status, added } = await add(db, device, { claims: second });
+    expect(status).toBe("kept");
+    expect(await accountsOf(db, device)).toEqual([first.sub]);
+    const taken = await take(db, device, ["x", added]);
+    expect(taken).toEqual({ status: "current", secret: expect.stringMatching(/^[\w-]{43}$/) });
+    expect(await accountsOf(db, { ...device, secret: taken.secret ?? "" })).toHaveLength(2);
+    expect(await accountsOf(db, device)).toBeUndefined();
+    for (const shown of [[added], [added, "x"]]) expect(await take(db, device, shown)).toEqual(taken);
+    expect(await take(db, device, [])).toMatchObject({ status: "spent" });
+    // Also a month later, as long as nothing has come in between.
+    await db.query("update private.account_devices set previous_until = now() where id = $1", [device.id]);
+    expect(await take(db, device, [added])).toEqual(taken);
+    expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
+  });
+
+  test("replaces the same account's session, and ends those that were not shown", async ({ db }) => {
+    const first = await newcomer(db);
+    const device = await makeDevice(db, first);
+    const [lost, shown] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
+    await add(db, device, { claims: lost });
+    const { added } = await add(db, device, { claims: shown });
+    expect(await alive(db, first, lost, shown)).toEqual([true, true, true]);
+    expect((await take(db, device, [added])).status).toBe("current");
+    expect(await alive(db, first, lost, shown)).toEqual([false, false, true]);
+  });
+
+  test("does not join after its session has ended", async ({ db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const { added } = await add(db, device, { claims: second });
+    await db.query("delete from auth.sessions where id = $1", [second.session_id]);
+    expect(await take(db, device, [added])).toEqual({ status: "current", secret: device.secret });
+    expect(await accountsOf(db, device)).toEqual([first.sub]);
+  });
+
+  test.for([
+    { age: "14 minutes 59 seconds", joins: true },
+    { age: "15 minutes", joins: false },
+  ])("joins up to 15 minutes later: $age", async ({ age, joins }, { db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const { added } = await add(db, device, { claims: second });
+    await db.query(
+      "update private.account_additions set expires_at = expires_at - $2::interval where secret_hash = decode($1, 'hex')",
+      [hash(added), age],
+    );
+    const { secret = "" } = await take(db, device, [added]);
+    expect(await accountsOf(db, { ...device, secret })).toHaveLength(joins ? 2 : 1);
+    await call(db, "sweep_account_devices", []);
+    expect(await alive(db, first, second)).toEqual([true, joins]);
+  });
+
+  test.for([
+    { age: "59 seconds", status: "kept" },
+    { age: "60 seconds", status: "unknown" },
+  ])("is accepted with a spent secret for up to a minute: $age", async ({ age, status }, { db }) => {
+    const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const { added } = await add(db, device, { claims: second });
+    const { secret = "" } = await take(db, device, [added]);
+    await db.query("update private.account_devices set previous_until = previous_until - $2::interval where id = $1", [
+      device.id,
+      age,
+    ]);
+    const late = await add(db, device, { claims: third });
+    expect(late.status).toBe(status);
+    // The secret from before does not take it, and the browser's does.
+    expect((await take(db, device, [late.added])).status).not.toBe("current");
+    await take(db, { ...device, secret }, [late.added]);
+    const [{ count }] = (await db.query(
+      "select count(*)::int from private.account_vault_entries where device_id = $1",
+      [device.id],
+    )) as [{ count: number }];
+    expect(count).toBe(status === "kept" ? 3 : 2);
+  });
+
+  test("counts towards the ten of a browser, once for each account", async ({ db }) => {
+    const device = await makeDevice(db, await newcomer(db));
+    const tenth = await newcomer(db);
+    for (let count = 2; count < 10; count += 1) {
+      expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("kept");
+    }
+    for (const _ of [1, 2]) expect((await add(db, device, { claims: tenth })).status).toBe("kept");
+    expect((await add(db, device, { claims: await newcomer(db) })).status).toBe("full");
+  });
+
+  test("ends with the browser's sign-out, of all or of this account, and with its account", async ({ db }) => {
+    const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const again = await signIn(db, { userId: first.sub });
+    await add(db, device, { claims: again });
+    await call(db, "sign_out_account", [device.id, device.secret, first.sub]);
+    expect(await alive(db, first, again)).toEqual([false, false]);
+    const { added } = await add(db, device, { claims: second });
+    await db.query("delete from auth.users where id = $1", [second.sub]);
+    expect(await take(db, device, [added])).toEqual({ status: "current", secret: device.secret });
+    await add(db, device, { claims: third });
+    const ended = await call(db, "sign_out_device", [device.id, device.secret]);
+    expect(ended).toEqual([{ userId: third.sub, sessionId: third.session_id }]);
+    expect(await alive(db, third)).toEqual([false]);
+  });
+});
+
+describe("a session that continues another", () => {
+  test("takes its place without another secret, and once more where the answer was lost", async ({ db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    const device = await makeDevice(db, first);
+    const [next, late] = [await signIn(db, { userId: first.sub }), await signIn(db, { userId: first.sub })];
+    const proceed = async (claims: Claims, inPlaceOf: string, secret = device.secret) =>
+      (
+        await call<{ status: string }>(db, "continue_account_session", [
+          { deviceId: device.id, secret, inPlaceOf, ...sealedFor(claims) },
+        ])
+      ).status;
+    expect(await proceed(next, first.session_id, "other")).toBe("unknown");
+    expect(await proceed(next, randomUUID())).toBe("over");
+    for (const _ of [1, 2]) expect(await proceed(next, first.session_id)).toBe("kept");
+    expect(await alive(db, first, next)).toEqual([false, true]);
+    expect(await proceed(late, first.session_id)).toBe("over");
+    const state = await call<{ active: { sessionId: string } }>(db, "device_state", [device.id, device.secret]);
+    expect(state.active.sessionId).toBe(next.session_id);
+    // A secret that is spent continues nothing, and neither does an account that has signed out.
+    const { added } = await add(db, device, { claims: second });
+    const { secret = "" } = await take(db, device, [added]);
+    expect(await proceed(late, next.session_id)).toBe("unknown");
+    await call(db, "sign_out_account", [device.id, secret, first.sub]);
+    expect(await proceed(late, next.session_id, secret)).toBe("over");
+  });
+});
+
+describe(`${callers} concurrent`, () => {
+  const { db, close } = keptPool();
+  const made: string[] = [];
+  afterAll(async () => {
+    await db.query("delete from auth.users where id = any ($1)", [made]);
+    await close();
+  });
+
+  async function committed(count: number): Promise<Claims[]> {
+    const people: Claims[] = [];
+    for (let nth = 0; nth < count; nth += 1) {
+      const claims = await newcomer(db);
+      made.push(claims.sub);
+      people.push(claims);
+    }
+    return people;
+  }
+  const atOnce = <Answer>(work: (nth: number) => Promise<Answer>) =>
+    Promise.all(Array.from({ length: callers }, (_, nth) => work(nth)));
+
+  test("additions keep as many accounts as the browser has room for, and all of them join", async () => {
+    const [first, ...others] = (await committed(12)) as [Claims, ...Claims[]];
+    const device = await makeDevice(db, first);
+    const answers = await atOnce(async (nth) => {
+      const { sub: userId } = others[nth % others.length] as Claims;
+      return add(db, device, { claims: await signIn(db, { userId }) });
+    });
+    const kept = answers.filter(({ status }) => status === "kept").map(({ added }) => added);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set(["kept", "full"]));
+    // Requests of several tabs, with cookies of more and more of the responses.
+    const taken = await atOnce((nth) => take(db, device, kept.slice(0, 1 + (nth % kept.length))));
+    // One that knew of fewer than an earlier one changes nothing.
+    expect(taken.filter(({ status }, nth) => nth % kept.length === kept.length - 1 && status !== "current")).toEqual(
+      [],
+    );
+    const last = await take(db, device, kept);
+    const accounts = (await accountsOf(db, { ...device, secret: last.secret ?? "" })) ?? [];
+    expect(accounts).toHaveLength(10);
+    expect(await atOnce(() => take(db, device, kept))).toEqual(Array(callers).fill(last));
+    // Each has the session that joined and the one that it was made with.
+    const sessions = await db.query("select from auth.sessions where user_id = any ($1)", [accounts]);
+    expect(sessions).toHaveLength(1 + 9 * 2);
+  }, 30_000);
+
+  test("takes, of which half show a thief's addition and half the owner's, only one of the two joins", async () => {
+    const [first, owners, thiefs] = (await committed(3)) as [Claims, Claims, Claims];
+    const device = await makeDevice(db, first);
+    const [own, stolen] = [await add(db, device, { claims: owners }), await add(db, device, { claims: thiefs })];
+    const answers = await atOnce((nth) => take(db, device, [nth % 2 === 0 ? own.added : stolen.added]));
+    const winners = new Set(answers.flatMap(({ status }, nth) => (status === "current" ? [nth % 2] : [])));
+    expect(winners.size).toBe(1);
+    const secret = answers.find(({ status }) => status === "current")?.secret ?? "";
+    const joined = winners.has(0) ? owners : thiefs;
+    expect((await accountsOf(db, { ...device, secret }))?.toSorted()).toEqual([first.sub, joined.sub].sort());
+  });
+
+  test("callers that add, join and sign out while an account is deleted never deadlock", async () => {
+    const [first, second, third] = (await committed(3)) as [Claims, Claims, Claims];
+    const device = await makeDevice(db, first);
+    const { added } = await add(db, device, { claims: second });
+    await atOnce(async (nth): Promise<unknown> => {
+      if (nth === 20) return db.query("delete from auth.users where id = $1", [second.sub]);
+      if (nth === 40) return call(db, "sign_out_device", [device.id, device.secret]);
+      if (nth % 2 === 0) return take(db, device, [added]);
+      return add(db, device, { claims: third }).catch(({ code }) => expect(code).toBe("23503"));
+    });
+    expect(await alive(db, second)).toEqual([false]);
+  });
+});

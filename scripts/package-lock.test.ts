@@ -1,19 +1,43 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-type Locked = { version?: string; optionalDependencies?: Record<string, string> };
+type Locked = {
+  version?: string;
+  integrity?: string;
+  resolved?: string;
+  optionalDependencies?: Record<string, string>;
+};
 
-const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Record<string, Locked> };
+const text = readFileSync("package-lock.json", "utf8");
+const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
 const manifest = JSON.parse(readFileSync("package.json", "utf8")) as Record<string, Record<string, string>>;
-const lockedNames = new Set(Object.keys(packages).map((path) => path.slice(path.lastIndexOf("node_modules/") + 13)));
+const locked = Object.entries(packages).filter(([path]) => path !== "");
+const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + 13);
+const lockedNames = new Set(locked.map(([path]) => nameOf(path)));
 
 test("the lock names the packages of every platform, or `npm ci` fails on a clean checkout", () => {
   const missing = Object.values(packages).flatMap(({ optionalDependencies = {} }) =>
     Object.keys(optionalDependencies).filter((name) => !lockedNames.has(name)),
   );
   expect(missing).toEqual([]);
-  const unversioned = Object.entries(packages).filter(([path, { version }]) => path !== "" && !version);
-  expect(unversioned).toEqual([]);
+  expect(locked.filter(([, { version }]) => !version)).toEqual([]);
+});
+
+test("the lock has a SHA-512 of each package, of other platforms too", () => {
+  const unhashed = locked.filter(([, { integrity }]) => !integrity?.match(/^sha512-[A-Za-z0-9+/]{86}==$/));
+  expect(unhashed.map(([path]) => path)).toEqual([]);
+});
+
+test("the lock names no registry host, so that it works with any mirror", () => {
+  expect(locked.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
+  expect(text).not.toMatch(/\bregistry\.|\.tgz\b/);
+});
+
+// 6.30.6 fixes GHSA-jjmj-jmhj-qwj2, an open redirect; Remix 2.17.5 itself asks for 6.30.4.
+test("the lock has one router, of a version that fixes the open redirect of 6.30.4", () => {
+  const routers = locked.filter(([path]) => ["react-router", "react-router-dom"].includes(nameOf(path)));
+  expect(routers.map(([, { version }]) => version)).toEqual(["6.30.6", "6.30.6"]);
+  expect(packages["node_modules/@remix-run/router"]?.version).toBe("1.23.4");
 });
 
 test("every version of ours is exact", () => {

@@ -3,10 +3,10 @@ import { readCommands } from "./supabase-commands.ts";
 
 test("readCommands reads each command's words and flags, and leaves others alone", () => {
   const text =
-    'npm ci\nnpx supabase link --project-ref "$REF"\nnpx supabase db push --remote=x --dry-run   # --what would be\nnpx supabase config diff\n';
+    'npm ci\nnpx supabase link --project-ref "$REF"\nnpx supabase db push --linked=x --dry-run   # --what would be\nnpx supabase config diff\n';
   expect(readCommands({ file: "a.md", line: 10, language: "sh", need: "hosted", text })).toEqual([
     { line: 12, words: ["link"], flags: ["--project-ref"] },
-    { line: 13, words: ["db", "push"], flags: ["--remote", "--dry-run"] },
+    { line: 13, words: ["db", "push"], flags: ["--linked", "--dry-run"] },
     { line: 14, words: ["config", "diff"], flags: [] },
   ]);
 });

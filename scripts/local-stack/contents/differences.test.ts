@@ -50,7 +50,7 @@ test("names a migration missing from the history, but not the objects that it ma
   const says = compareContents({ postgres: 170_000, migrations: ["20260801000000"], objects }, twoMigrations).map(
     (difference) => [difference.says, difference.advice],
   );
-  const push = "Apply the migrations: npx supabase db push --remote";
+  const push = "Apply the migrations: npx supabase db push --linked";
   expect(says).toEqual([
     ["older release: the database is of 0.1.0", push],
     ["missing: migration 20260802000000_second.sql", push],

@@ -19,7 +19,7 @@ export type Difference = { level: "fail" | "warn"; says: string; advice: string 
 export type Checkout = { migrations: readonly MigrationFile[]; changes: ObjectChanges; manifest: Manifest };
 
 const required = Number(majorVersion);
-const push = "Apply the migrations: npx supabase db push --remote";
+const push = "Apply the migrations: npx supabase db push --linked";
 
 const fail = (says: string, advice: string): Difference => ({ level: "fail", says, advice });
 const warn = (says: string, advice: string): Difference => ({ level: "warn", says, advice });

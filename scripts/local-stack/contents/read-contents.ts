@@ -87,7 +87,7 @@ async function readByDataApi({ url, secretKey }: Project): Promise<Contents> {
     throw new StackError(
       'The project\'s Data API does not serve the schema "private": ' +
         "add public, private and ai to its exposed schemas (Dashboard, Settings, API). If there is no such schema, " +
-        "no migration has been applied: npx supabase db push --remote",
+        "no migration has been applied: npx supabase db push --linked",
     );
   }
   if (code === notPermitted) {

@@ -11,6 +11,8 @@ const idleConnectionMs = 60_000;
 const answerTimeoutMs = 12_000;
 /** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
+/** Severities that end the session. */
+const sessionEnds: ReadonlySet<unknown> = new Set(["FATAL", "PANIC"]);
 
 /** How the gateway calls its database. */
 export type Connections = {
@@ -87,9 +89,12 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   };
 }
 
-/** Whether Postgres reported the error: it has rolled back the statement. */
+/**
+ * Whether Postgres reported the error, so it has rolled back the statement. A FATAL error is no proof of that: a pooler
+ * that lost its server connection sends one (PgBouncer: 08P01), and the statement may have been committed.
+ */
 export function wasUndone(error: unknown): boolean {
-  return sqlState(error) !== undefined;
+  return sqlState(error) !== undefined && !sessionEnds.has(severityOf(error));
 }
 
 /** Whether no answer came, so a statement may or may not have been executed. */
@@ -97,8 +102,12 @@ export function isUnanswered(error: unknown): boolean {
   return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
 }
 
-/** The SQLSTATE that Postgres reported, or undefined for any other error. */
+/** The SQLSTATE that Postgres or a pooler reported, or undefined for any other error. */
 export function sqlState(error: unknown): string | undefined {
   if (!(error instanceof GatewayError && error.cause instanceof pg.DatabaseError)) return undefined;
   return error.cause.code ?? "";
+}
+
+function severityOf(error: unknown): string | undefined {
+  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError ? error.cause.severity : undefined;
 }

@@ -1,0 +1,99 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { createConnections, isUnanswered, wasUndone } from "./connections.ts";
+
+let server: Server | undefined;
+let connections: ReturnType<typeof createConnections> | undefined;
+afterEach(async () => {
+  await connections?.close();
+  server?.close();
+});
+
+const message = (type: string, body: string) => {
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(4 + Buffer.byteLength(body, "latin1"));
+  return Buffer.concat([Buffer.from(type), length, Buffer.from(body, "latin1")]);
+};
+const ready = message("Z", "I");
+const authenticated = Buffer.concat([message("R", "\0\0\0\0"), ready]);
+const row = Buffer.concat([
+  message("1", ""),
+  message("2", ""),
+  message("T", "\0\x01text\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0"),
+  message("D", "\0\x01\0\0\0\x02ok"),
+  message("C", "SELECT 1\0"),
+  ready,
+]);
+const error = (severity: string, code: string, text: string) =>
+  message("E", `S${severity}\0V${severity}\0C${code}\0M${text}\0\0`);
+
+/** A server of Postgres' protocol (PostgreSQL, Frontend/Backend Protocol) that lets `answer` write to each statement. */
+async function listen(answer: (socket: Socket, statement: { name: string }) => void): Promise<void> {
+  server = createServer((socket) => {
+    let isStarted = false;
+    socket.on("error", () => undefined);
+    socket.on("data", (chunk) => {
+      if (!isStarted) {
+        isStarted = true;
+        return void socket.write(authenticated);
+      }
+      if (String.fromCharCode(chunk[0] ?? 0) === "X") return;
+      const parse = chunk[0] === "P".charCodeAt(0);
+      const name = parse ? chunk.subarray(5, chunk.indexOf(0, 5)).toString() : "already parsed";
+      answer(socket, { name });
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  connections = createConnections({ url: `postgres://gateway:secret@127.0.0.1:${port}/postgres` });
+}
+
+const call = () => (connections as NonNullable<typeof connections>).call("ai.begin_runs", {});
+const failureOf = (work: Promise<unknown>) =>
+  work.then(
+    () => expect.fail("it was answered"),
+    (failure: unknown) => failure,
+  );
+
+// PgBouncer 1.18, send_pooler_error in src/proto.c: severity FATAL, SQLSTATE 08P01; then it closes the connection.
+test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot connect to server"])(
+  "a statement that a pooler ends by “%s” is unanswered: it may have been committed",
+  async (text) => {
+    await listen((socket) => socket.end(error("FATAL", "08P01", text)));
+    const failure = await failureOf(call());
+    expect(isUnanswered(failure)).toBe(true);
+    expect(wasUndone(failure)).toBe(false);
+  },
+);
+
+test("a statement that a Postgres ends by its shutdown is unanswered", async () => {
+  await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
+  expect(isUnanswered(await failureOf(call()))).toBe(true);
+});
+
+test("a statement that Postgres refuses was undone", async () => {
+  await listen((socket) =>
+    socket.write(Buffer.concat([error("ERROR", "57014", "canceling statement due to statement timeout"), ready])),
+  );
+  const failure = await failureOf(call());
+  expect(wasUndone(failure)).toBe(true);
+  expect(isUnanswered(failure)).toBe(false);
+});
+
+test.each([
+  ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
+  ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
+])(
+  "a statement whose name a pooler's server refuses with %s is sent again without one, and later ones too",
+  async (code, text) => {
+    const names: string[] = [];
+    await listen((socket, { name }) => {
+      names.push(name);
+      socket.write(name === "" ? row : Buffer.concat([error("ERROR", code, text), ready]));
+    });
+    expect(await call()).toBe("ok");
+    expect(await call()).toBe("ok");
+    expect(names).toEqual(["select ai.begin_runs($1)::text", "", ""]);
+  },
+);

@@ -8,6 +8,7 @@ import { describeTasks } from "./embedded-tasks.ts";
 import type { Options } from "./options.ts";
 import { type HeldPorts, numbersOf, type Ports } from "./ports.ts";
 import type { Step } from "./runner/service.ts";
+import { holdScaledPorts } from "./scale-out.ts";
 import { loadSecrets, mintRoleToken, type Secrets } from "./secrets.ts";
 import { placeCluster } from "./services/postgres/placement.ts";
 import { describeServices } from "./services.ts";
@@ -48,6 +49,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
       environment,
       placement,
       databaseVia: options.databaseVia,
+      scaled: options.scale ? await holdScaledPorts() : undefined,
       dev: options.dev,
     };
     const services = await describeServices({

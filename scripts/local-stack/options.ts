@@ -12,6 +12,7 @@ export const usage = `npm start -- [options]
   --ports auto        any free ports instead of the known ones
   --port-offset N     the known ports plus N
   --database-via PORT the services find Postgres at this port, where somebody passes on what they say
+  --scale             two web servers and three of the functions behind a balancer, and PgBouncer before Postgres
   --test-models       also the models that fail on purpose (supabase/test-models.sql); they stay until \`npm run reset\`
   --without A,B       leave services out (${Object.keys(defaultPorts).join(", ")})
   --verbose           every line of every service on the terminal
@@ -25,6 +26,7 @@ export type Options = {
   dataDir: string;
   ports: Ports;
   databaseVia: number | undefined;
+  scale: boolean;
   testModels: boolean;
   without: ReadonlySet<string>;
   verbose: boolean;
@@ -39,6 +41,7 @@ export type Options = {
 export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = process.env): Options {
   const values = parse(args);
   if (values.supabase && !values.dev) throw new StackError("--supabase goes with --dev: npm run dev -- --supabase");
+  if (values.scale && (values.dev || values.supabase)) throw new StackError("--scale goes without --dev");
   if (values.ports !== undefined && values.ports !== "auto") throw new StackError("--ports knows one value: auto");
   const offset = Number(values["port-offset"] ?? 0);
   if (!Number.isInteger(offset) || offset < -2_000 || offset > 11_000) {
@@ -62,6 +65,7 @@ export function readOptions(args: string[], npmConfig: NodeJS.ProcessEnv = proce
     dataDir: values["data-dir"] ?? ".local",
     ports,
     databaseVia,
+    scale: values.scale ?? false,
     testModels: values["test-models"] ?? false,
     without,
     verbose: values.verbose ?? false,
@@ -82,6 +86,7 @@ function parse(args: string[]) {
         ports: { type: "string" },
         "port-offset": { type: "string" },
         "database-via": { type: "string" },
+        scale: { type: "boolean" },
         "test-models": { type: "boolean" },
         without: { type: "string", multiple: true },
         verbose: { type: "boolean" },

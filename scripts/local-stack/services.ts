@@ -8,6 +8,7 @@ import { type Environment, inheritedNames } from "./environment.ts";
 import { identityEnvironment, oidcClient } from "./identity-environment.ts";
 import type { HeldPorts, Ports } from "./ports.ts";
 import { limits, type Service } from "./runner/service.ts";
+import { type ScaledPorts, scaleOut } from "./scale-out.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 import { denoArguments, denoCommand } from "./services/functions/deno-arguments.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
@@ -29,6 +30,8 @@ export type ServiceContext = {
   templatesUrl: string;
   /** The port that the services find Postgres at, where it is not its own. */
   databaseVia: number | undefined;
+  /** The further ports where several servers run behind a pooler. */
+  scaled: ScaledPorts | undefined;
   dev: boolean;
 };
 
@@ -38,18 +41,33 @@ function plainEnvironment(all: Record<string, string>): Record<string, string> {
 
 /** Every process of the embedded stack, as data. */
 export async function describeServices(context: ServiceContext): Promise<Service[]> {
-  const { root, dataDir, held, ports, addresses, secrets, roleTokens, environment, placement, databaseVia, dev } =
-    context;
+  const {
+    root,
+    dataDir,
+    held,
+    ports,
+    addresses,
+    secrets,
+    roleTokens,
+    environment,
+    placement,
+    databaseVia,
+    scaled,
+    dev,
+  } = context;
   const plain = plainEnvironment(environment.all);
   const script = (file: string) => ({ command: process.execPath, args: [path.join(root, file)], cwd: root });
   const database = (role: keyof Secrets["passwords"]) => databaseUrl(role, secrets, databaseVia ?? ports.postgres);
+  // The Data API stays outside: PostgREST, whose part it plays, listens on a session of its own.
+  const pooled = (role: keyof Secrets["passwords"]) =>
+    databaseUrl(role, secrets, scaled?.pooler.port ?? databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
   const identityBinary = environment.settings.IDENTITY_BIN;
   const deno = denoCommand(root);
   const client = oidcClient(addresses, secrets);
   const botChallenge = botChallengeOf(context);
 
-  return [
+  const services: Service[] = [
     {
       kind: "service",
       name: "postgres",
@@ -99,7 +117,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
           addresses,
           ports,
           secrets,
-          databaseUrl: database("supabase_auth_admin"),
+          databaseUrl: pooled("supabase_auth_admin"),
           templatesUrl: context.templatesUrl,
           parentDomain: environment.settings.PARENT_DOMAIN,
           given: gotrue,
@@ -108,7 +126,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         ...botChallenge?.identity,
       },
       ports: [held.identity],
-      dependsOn: ["bootstrap"],
+      dependsOn: ["bootstrap", "pgbouncer"],
       health: { url: `${addresses.identity}/health` },
       ...limits,
     },
@@ -191,18 +209,18 @@ export async function describeServices(context: ServiceContext): Promise<Service
         PORT: String(ports.functions),
         // As hosted Supabase names them.
         SUPABASE_URL: addresses.supabase,
-        SUPABASE_DB_URL: database("postgres"),
+        SUPABASE_DB_URL: pooled("postgres"),
         SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: secrets.publishableKey }),
         SUPABASE_SECRET_KEYS: JSON.stringify({ default: secrets.secretKey }),
         SUPABASE_ANON_KEY: secrets.publishableKey,
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
-        GATEWAY_DB_URL: database("gateway"),
+        GATEWAY_DB_URL: pooled("gateway"),
         ...demoProviders({ provider: addresses.provider, providerKey: secrets.providerKey }),
         DENO_NO_UPDATE_CHECK: "1",
         ...(dev ? { RELOAD: "1" } : {}),
       },
       ports: [held.functions],
-      dependsOn: ["migrations"],
+      dependsOn: ["migrations", "pgbouncer"],
       health: { url: `${addresses.functions}/healthz` },
       ...limits,
     },
@@ -229,4 +247,5 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...limits,
     },
   ];
+  return scaleOut(services, { context, poolerUrl: pooled("postgres"), plain });
 }

@@ -1,0 +1,89 @@
+import { host } from "./addresses.ts";
+import { withDatabase } from "./database.ts";
+import { StackError } from "./errors.ts";
+import { type HeldPort, holdFreePort } from "./ports.ts";
+import { limits, type Service } from "./runner/service.ts";
+import { configurePgBouncer, findPgBouncer } from "./services/pgbouncer/pgbouncer.ts";
+import type { ServiceContext } from "./services.ts";
+
+/** How many processes serve what one does otherwise. */
+const copies = { web: 2, functions: 3 } as const;
+
+/** The further ports of a stack with several servers and a pooler. */
+export type ScaledPorts = { pooler: HeldPort; servers: Record<keyof typeof copies, HeldPort[]> };
+
+/** @throws StackError where PgBouncer is missing */
+export async function holdScaledPorts(): Promise<ScaledPorts> {
+  if (!findPgBouncer()) throw new StackError("--scale needs PgBouncer on the PATH: install the package pgbouncer.");
+  const hold = (count: number) => Promise.all(Array.from({ length: count }, () => holdFreePort()));
+  const [pooler, web, functions] = [await holdFreePort(), await hold(copies.web), await hold(copies.functions)];
+  return { pooler, servers: { web, functions } };
+}
+
+/** Replaces the web server and the functions by several of each behind a balancer, and adds the pooler. */
+export function scaleOut(
+  services: readonly Service[],
+  { context, poolerUrl, plain }: { context: ServiceContext; poolerUrl: string; plain: Record<string, string> },
+): Service[] {
+  const { scaled, held, ports, databaseVia, secrets, placement, root } = context;
+  if (!scaled) return [...services];
+  const { pooler, servers } = scaled;
+  const copied = services.flatMap((service) => {
+    const own = servers[service.name as keyof typeof copies];
+    return own ? own.map((port, index) => copyOf(service, { port, index })) : [service];
+  });
+  const portsOf = (held: readonly HeldPort[]) => held.map(({ port }) => port);
+  return [
+    ...copied,
+    {
+      kind: "service",
+      name: "pgbouncer",
+      command: findPgBouncer() ?? "pgbouncer",
+      ...configurePgBouncer({
+        port: pooler.port,
+        postgresPort: databaseVia ?? ports.postgres,
+        passwords: secrets.passwords,
+        placement,
+      }),
+      cwd: "/",
+      env: plain,
+      ports: [pooler],
+      dependsOn: ["bootstrap"],
+      health: { check: () => withDatabase(poolerUrl, async (client) => void (await client.query("select 1"))) },
+      ...limits,
+      // Its SIGTERM is the fast one since 1.23 alone; SIGINT ends it once no transaction is under way.
+      stopSignal: "SIGINT",
+    },
+    {
+      kind: "service",
+      name: "balancer",
+      command: process.execPath,
+      args: [`${root}/scripts/local-stack/services/balancer/main.ts`],
+      cwd: root,
+      env: {
+        ...plain,
+        FRONTS: JSON.stringify({
+          [ports.web]: portsOf(servers.web),
+          [ports.functions]: portsOf(servers.functions),
+        }),
+      },
+      ports: [held.web, held.functions],
+      dependsOn: copied.filter(({ name }) => baseOf(name) in copies).map(({ name }) => name),
+      health: { url: `http://${host}:${ports.web}/healthz` },
+      ...limits,
+    },
+  ];
+}
+
+/** `web`, `web-2`, and so on. */
+function copyOf(service: Service, { port, index }: { port: HeldPort; index: number }): Service {
+  return {
+    ...service,
+    name: index === 0 ? service.name : `${service.name}-${index + 1}`,
+    env: { ...service.env, PORT: String(port.port) },
+    ports: [port],
+    health: { url: `http://${host}:${port.port}/healthz` },
+  };
+}
+
+const baseOf = (name: string) => name.replace(/-\d+$/, "");

@@ -1,0 +1,62 @@
+import { chownSync, existsSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import type { Placement } from "../postgres/placement.ts";
+
+/** Where Debian and others put it, which is not on everybody's PATH. */
+const usualFolders = ["/usr/sbin", "/usr/local/sbin"];
+/** Server connections for each role; more clients than that take turns. */
+const poolSize = 12;
+
+/** Finds PgBouncer's program on the PATH. */
+export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | undefined {
+  return [...searchPath.split(path.delimiter), ...usualFolders]
+    .filter((folder) => folder !== "")
+    .map((folder) => path.join(folder, "pgbouncer"))
+    .find((file) => existsSync(file));
+}
+
+/**
+ * Writes the settings of a pooler in transaction mode beside the cluster.
+ * @returns the arguments to start it with, and who it runs as: like Postgres it refuses to be root
+ */
+export function configurePgBouncer(options: {
+  port: number;
+  postgresPort: number;
+  passwords: Record<string, string>;
+  placement: Placement;
+}): { args: string[]; uid?: number; gid?: number } {
+  const { port, postgresPort, passwords, placement } = options;
+  const folder = path.dirname(placement.dataDir);
+  const [settings, users] = ["pgbouncer.ini", "pgbouncer-users.txt"].map((name) => path.join(folder, name));
+  write(
+    users,
+    Object.entries(passwords).map(([role, password]) => `${quoted(role)} ${quoted(password)}`),
+  );
+  write(settings, [
+    "[databases]",
+    `* = host=127.0.0.1 port=${postgresPort}`,
+    "[pgbouncer]",
+    "listen_addr = 127.0.0.1",
+    `listen_port = ${port}`,
+    "unix_socket_dir =",
+    "pool_mode = transaction",
+    "auth_type = scram-sha-256",
+    `auth_file = ${users}`,
+    `default_pool_size = ${poolSize}`,
+    "max_client_conn = 500",
+    // Supabase Auth names its schema at the start of a connection; the role has the same setting.
+    "ignore_startup_parameters = extra_float_digits,search_path",
+    // Within the recovery that is allowed after Postgres has come back.
+    "server_login_retry = 1",
+    "log_connections = 0",
+    "log_disconnections = 0",
+  ]);
+  return { args: ["-q", settings ?? ""], ...placement.user };
+
+  function write(file = "", lines: readonly string[]): void {
+    writeFileSync(file, `${lines.join("\n")}\n`, { mode: 0o600 });
+    if (placement.user) chownSync(file, placement.user.uid, placement.user.gid);
+  }
+}
+
+const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;

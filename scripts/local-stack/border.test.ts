@@ -24,6 +24,7 @@ const openToScripts = [
   "services/gateway/user-tokens.ts",
   "services/identity/db.ts",
   "services/identity/schema.ts",
+  "services/pgbouncer/pgbouncer.ts",
   "services/postgres/cluster.ts",
   "services/postgres/placement.ts",
   "services/turnstile/app.ts",

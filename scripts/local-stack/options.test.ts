@@ -26,6 +26,7 @@ test.each([
   [["--database-via", "65536"], "--database-via"],
   [["--without", "web,databse"], "databse"],
   [["--supabase"], "--dev"],
+  [["--scale", "--dev"], "--scale"],
   [["extra"], "extra"],
 ])("%j is refused with a message", (args, named) => {
   expect(() => readOptions(args)).toThrow(named);

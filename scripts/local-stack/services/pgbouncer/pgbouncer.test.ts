@@ -1,0 +1,39 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { configurePgBouncer, findPgBouncer } from "./pgbouncer.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), "pgbouncer-"));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+test("the PATH comes before the usual folders", () => {
+  const program = path.join(folder, "pgbouncer");
+  expect(findPgBouncer(`/nowhere::${folder}`)).not.toBe(program);
+  writeFileSync(program, "");
+  expect(findPgBouncer(`/nowhere::${folder}`)).toBe(program);
+});
+
+test("pools by transaction, and keeps passwords in a file of their own that others cannot read", () => {
+  const { args } = configurePgBouncer({
+    port: 6543,
+    postgresPort: 5432,
+    passwords: { gateway: 'a "quoted" one' },
+    placement: { initdb: "", postgres: "", dataDir: path.join(folder, "postgres") },
+  });
+  const settings = path.join(folder, "pgbouncer.ini");
+  const users = path.join(folder, "pgbouncer-users.txt");
+  expect(args).toContain(settings);
+  const text = readFileSync(settings, "utf8");
+  expect(text).toMatch(/^pool_mode = transaction$/m);
+  expect(text).toMatch(/^\* = host=127\.0\.0\.1 port=5432$/m);
+  expect(text).toMatch(/^listen_port = 6543$/m);
+  expect(text).not.toContain("quoted");
+  expect(readFileSync(users, "utf8")).toBe('"gateway" "a ""quoted"" one"\n');
+  for (const file of [settings, users]) expect(statSync(file).mode & 0o777).toBe(0o600);
+});

@@ -138,6 +138,9 @@ create or replace function private.sweep_oauth_attempts() returns void
   set search_path = ''
 as $$
 begin
+  if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_oauth_attempts', 0)) then
+    return;
+  end if;
   delete from private.oauth_attempts a where a.expires_at < now();
   -- One step beyond the attempt's own lifetime, so that no link under way loses what it waits for.
   perform private.remove_identity(n.identity_id)

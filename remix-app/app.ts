@@ -6,7 +6,7 @@ import { basicChallenge, basicCredentials, bearerToken } from "./http/authorizat
 import { readLimitedBody } from "./http/body-limit.ts";
 import { createCookieJar } from "./http/cookies.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
-import { asksForPage } from "./http/request-facts.ts";
+import { asksForPage, forwardedEntries } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createRouteTable, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
@@ -87,7 +87,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   });
 
   app.get("/healthz", (c) =>
-    draining() ? c.json({ status: "stopping" }, 503) : c.json({ status: "ok", app: settings.APP_NAME }),
+    draining()
+      ? c.json({ status: "stopping" }, 503)
+      : c.json({ status: "ok", app: settings.APP_NAME, forwarded: forwardedEntries(c.req.raw.headers).length }),
   );
   if (clientDir) app.route("/", staticFiles(clientDir));
 

@@ -51,6 +51,15 @@ describe("every answer", () => {
     await response.text();
   });
 
+  test.each([
+    ["", 0],
+    ["192.0.2.1", 1],
+    ["192.0.2.1:80, 198.51.100.1", 2],
+  ])("of /healthz counts the entries of X-Forwarded-For %j: %d", async (forwarded, count) => {
+    const response = await web.fetch("/healthz", { headers: forwarded ? { "x-forwarded-for": forwarded } : {} });
+    expect(await response.json()).toEqual({ status: "ok", app: "web", forwarded: count });
+  });
+
   test("of a page allows its scripts by a nonce that is new each time", async () => {
     const nonces = new Set<string>();
     for (let visit = 0; visit < 2; visit += 1) {

@@ -22,7 +22,12 @@ describe("the caller's address", () => {
     expect(address("203.0.113.7", 3)).toBe("203.0.113.7");
     expect(address(null, 1)).toBe(remoteAddress);
     expect(address("unknown", 1)).toBe(remoteAddress);
-    expect(address("203.0.113.7:1234", 1)).toBe(remoteAddress);
+    expect(address("203.0.113.7:x", 1)).toBe(remoteAddress);
+  });
+
+  test("is without the port that some proxies add", () => {
+    expect(address("6.6.6.6:1, 203.0.113.7:1234", 1)).toBe("203.0.113.7");
+    expect(address("[2001:db8::1]:1234", 1)).toBe("2001:db8::1");
   });
 
   test("is written one way: IPv4 behind IPv6 as IPv4", () => {

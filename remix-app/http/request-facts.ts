@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { withoutPort } from "#shared/forwarded-for.ts";
 
 export interface ClientAddressOptions {
   /** The peer of the connection. */
@@ -14,15 +15,20 @@ export interface ClientAddressOptions {
 export function clientAddress(headers: Headers, { remoteAddress, trustedProxyHops }: ClientAddressOptions): string {
   const peer = normalise(remoteAddress) ?? "0.0.0.0";
   if (trustedProxyHops === 0) return peer;
-  const chain = (headers.get("x-forwarded-for") ?? "")
-    .split(",")
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== "");
-  const trusted = chain.slice(-trustedProxyHops);
+  const trusted = forwardedEntries(headers).slice(-trustedProxyHops);
   return normalise(trusted[0] ?? "") ?? peer;
 }
 
-function normalise(address: string): string | null {
+/** The entries of X-Forwarded-For; each proxy appends one. */
+export function forwardedEntries(headers: Headers): string[] {
+  return (headers.get("x-forwarded-for") ?? "")
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
+}
+
+function normalise(entry: string): string | null {
+  const address = withoutPort(entry);
   const bare = address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
   return isIP(bare) === 0 ? null : bare;
 }

@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
+import { withoutPort } from "../../_shared/forwarded-for.ts";
 
 export type AddressOptions = {
   /** Proxies in front; functions always have one, the platform's own. */
@@ -21,7 +22,8 @@ export function callerAddress(headers: Headers, { trustedHops, secretKeys }: Add
     return secretKeys.some((secret) => isSame(key, secret)) ? readAddress(told) : undefined;
   }
   const chain = (headers.get("x-forwarded-for") ?? "").split(",").map((entry) => entry.trim());
-  return trustedHops > 0 && trustedHops <= chain.length ? readAddress(chain.at(-trustedHops) ?? "") : undefined;
+  if (trustedHops === 0 || trustedHops > chain.length) return undefined;
+  return readAddress(withoutPort(chain.at(-trustedHops) ?? ""));
 }
 
 /** An address as Postgres compares it; IPv4 as an IPv6 socket writes it (RFC 4291, 2.5.5.2) is IPv4 all the same. */

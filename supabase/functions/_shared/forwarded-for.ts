@@ -1,0 +1,4 @@
+/** Returns an entry without the port that some proxies add: `192.0.2.1:1234`, `[2001:db8::1]:1234` (RFC 7239 section 6). */
+export function withoutPort(entry: string): string {
+  return entry.replace(/^\[(.+)\](?::\d+)?$/, "$1").replace(/^([\d.]+):\d+$/, "$1");
+}

@@ -16,7 +16,7 @@ const timeoutMs = 10 * second;
  * What keeps the database tidy, as often as pg_cron does it where that is present. One does it at a time: where another
  * server or pg_cron is at it, the database answers at once that there is nothing to do.
  */
-const functions = {
+export const upkeepFunctions = {
   /** Removes attempts and blocks that have passed. */
   "clear-attempts": { schema: "private", name: "delete_expired_attempts", intervalMs: 5 * minute },
   /** Closes the gateway's abandoned runs, which have said nothing for 45 s, even while nobody calls it. */
@@ -42,16 +42,16 @@ const functions = {
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hour },
 } as const satisfies Record<string, DatabaseFunction>;
 
-type UpkeepName = keyof typeof functions;
+type UpkeepName = keyof typeof upkeepFunctions;
 
 /** All upkeep that is one function of the database each. */
 export function upkeep(env: Env): ScheduledTask[] {
-  return (Object.keys(functions) as UpkeepName[]).map((name) => upkeepTask(env, name));
+  return (Object.keys(upkeepFunctions) as UpkeepName[]).map((name) => upkeepTask(env, name));
 }
 
 /** One piece of {@link upkeep}. */
 export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
-  const { schema, name: functionName, args, intervalMs }: DatabaseFunction = functions[name];
+  const { schema, name: functionName, args, intervalMs }: DatabaseFunction = upkeepFunctions[name];
   const database = createServiceClient(env, { timeoutMs }).schema(schema);
   return {
     name,

@@ -1,3 +1,4 @@
+import { findPgBouncer } from "../local-stack/services/pgbouncer/pgbouncer.ts";
 import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";
@@ -9,11 +10,15 @@ try {
     console.log(usage);
     process.exit(0);
   }
+  if (options.scale && !findPgBouncer()) {
+    console.log("skipped: PgBouncer is not on the PATH. Install the package pgbouncer.");
+    process.exit(0);
+  }
   console.log(
     `soak with seed ${options.seed}: ${Math.round(options.trafficMs / 1_000)} s of traffic. Ctrl-C ends it early.`,
   );
   const began = performance.now();
-  const stack = await startSoakStack();
+  const stack = await startSoakStack({ scale: options.scale });
   console.log(`the stack is up after ${((performance.now() - began) / 1_000).toFixed(0)} s`);
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {

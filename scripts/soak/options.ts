@@ -5,6 +5,7 @@ export const usage = `npm run soak -- [options]
 
   --minutes N   minutes of traffic (default 30)
   --quick       two minutes in all, as npm test has it
+  --scale       two web servers and three of the functions behind PgBouncer, any of them killed at random
   --seed N      the same choices as the run that printed this seed
   --report DIR  where the report goes (default test-results/soak)
   --keep        keep the stack's data and logs even when all is well
@@ -12,6 +13,7 @@ export const usage = `npm run soak -- [options]
 
 export type SoakOptions = {
   quick: boolean;
+  scale: boolean;
   trafficMs: number;
   seed: number;
   reportDir: string;
@@ -29,6 +31,7 @@ export function readSoakOptions(args: string[]): SoakOptions {
     options: {
       minutes: { type: "string" },
       quick: { type: "boolean", default: false },
+      scale: { type: "boolean", default: false },
       seed: { type: "string" },
       report: { type: "string", default: "test-results/soak" },
       keep: { type: "boolean", default: false },
@@ -36,12 +39,14 @@ export function readSoakOptions(args: string[]): SoakOptions {
     },
   });
   if (values.quick && values.minutes !== undefined) throw new Error("--quick has its own length: leave out --minutes.");
+  if (values.quick && values.scale) throw new Error("--quick does not reach every process: leave it out with --scale.");
   const minutes = Number(values.minutes ?? 30);
   if (!(minutes >= 1 && minutes <= longestMinutes)) throw new Error(`--minutes takes 1 to ${longestMinutes}.`);
   const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
   if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32) throw new Error("--seed takes a whole number.");
   return {
     quick: values.quick,
+    scale: values.scale,
     trafficMs: values.quick ? quickTrafficMs : minutes * 60_000,
     seed,
     reportDir: values.report,

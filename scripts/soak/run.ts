@@ -26,7 +26,7 @@ export async function runSoak(
   const { createWorld } = await import("./world.ts");
   const { crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
-  const world = await createWorld(crowd);
+  const world = await createWorld({ ...crowd, commuters: options.scale ? crowd.commuters : 0 });
   const random = createRandom(options.seed);
   const say = (line: string) => console.log(line);
   const journal = createJournal(({ actor, text }) => say(`found by ${actor}: ${text}`));
@@ -66,7 +66,9 @@ export async function runSoak(
   const failed = verdicts.filter(({ ok }) => !ok).length;
   say(`${verdicts.length - failed} passed, ${failed} failed. Report: ${file}`);
   if (failed > 0)
-    say(`Again with the same choices: npm run soak -- ${options.quick ? "--quick " : ""}--seed ${options.seed}`);
+    say(
+      `Again with the same choices: npm run soak -- ${options.quick ? "--quick " : ""}${options.scale ? "--scale " : ""}--seed ${options.seed}`,
+    );
   return failed === 0;
 }
 

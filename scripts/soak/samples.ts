@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import pg from "pg";
+import { partOf } from "./faults/spans.ts";
 import type { SoakStack } from "./stack.ts";
 
 /** What a service held at a moment. */
@@ -34,7 +35,7 @@ export function startSampler(stack: SoakStack): Sampler {
     const at = Date.now();
     for (const { name, pid } of stack.read().services) {
       if (pid) pids.push({ at, service: name, pid });
-      if (!sampled.includes(name)) continue;
+      if (!sampled.includes(partOf(name))) continue;
       try {
         const resident = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
         const files = readdirSync(`/proc/${pid}/fd`).length;

@@ -28,9 +28,16 @@ export interface SoakStack {
 /**
  * Starts one on free ports and empty data below `.local/`, built for production, with a proxy in front of Postgres.
  * @param options.root the checkout whose code it runs; this one unless another is named
+ * @param options.scale several servers behind a balancer and PgBouncer
  * @throws Error with the runner's last words when it does not become ready
  */
-export async function startSoakStack({ root = "." }: { root?: string } = {}): Promise<SoakStack> {
+export async function startSoakStack({
+  root = ".",
+  scale = false,
+}: {
+  root?: string;
+  scale?: boolean;
+} = {}): Promise<SoakStack> {
   await mkdir(".local", { recursive: true });
   const dataDir = await mkdtemp(path.resolve(".local/soak-"));
   const proxy = await createDelayingProxy();
@@ -40,6 +47,7 @@ export async function startSoakStack({ root = "." }: { root?: string } = {}): Pr
       "scripts/local-stack/main.ts",
       ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
       ...["--database-via", String(proxy.port)],
+      ...(scale ? ["--scale"] : []),
     ],
     {
       cwd: root,

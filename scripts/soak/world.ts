@@ -3,6 +3,7 @@ import { createAiKey } from "../../supabase/functions/_shared/ai-key.ts";
 import { createApp, type TestApp } from "../test/apps.ts";
 import { createPerson, type Person } from "../test/people.ts";
 import { readStack, type Stack } from "../test/stack.ts";
+import { type Part, partOf } from "./faults/spans.ts";
 
 /** Credits of each workspace, more than any soak uses. */
 export const grantedCredits = "1000000";
@@ -30,6 +31,8 @@ export interface World {
   /** Users of satellites. */
   visitors: Person[];
   phoneOwners: Person[];
+  /** With several web servers: for each browser that uses two of them, its people. */
+  commuters: [Person, Person][];
   /** A satellite's registration, for calls of its server. */
   satellite: TestApp;
 }
@@ -40,11 +43,13 @@ export async function createWorld({
   people,
   visitors,
   phones,
+  commuters = 0,
 }: {
   browsers: number;
   people: number;
   visitors: number;
   phones: number;
+  commuters?: number;
 }): Promise<World> {
   const stack = readStack();
   const client = new pg.Client({ connectionString: stack.supabase.dbUrl });
@@ -54,6 +59,7 @@ export async function createWorld({
     const partner = await createTenant(client, "partner");
     const households: Person[][] = [];
     for (let n = 0; n < browsers; n += 1) households.push(await createPeople(people));
+    const pairs = Array.from({ length: commuters }, () => Promise.all([createPerson(), createPerson()]));
     return {
       stack,
       payer,
@@ -61,11 +67,17 @@ export async function createWorld({
       households,
       visitors: await createPeople(visitors),
       phoneOwners: await createPeople(phones),
+      commuters: await Promise.all(pairs),
       satellite: await createApp({ scopes: ["profile"] }),
     };
   } finally {
     await client.end();
   }
+}
+
+/** Where each process of a part is found, past the balancer. */
+export function serversOf({ services }: Stack, part: Part): string[] {
+  return services.filter(({ name }) => partOf(name) === part).map(({ port }) => `http://127.0.0.1:${port}`);
 }
 
 function createPeople(count: number): Promise<Person[]> {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { PlannedFault } from "../faults/plan.ts";
-import type { Span } from "../faults/spans.ts";
+import { partOf, type Span } from "../faults/spans.ts";
 import type { Journal } from "../journal.ts";
 import { type Sampler, sampled } from "../samples.ts";
 import type { SoakStack } from "../stack.ts";
@@ -15,11 +15,13 @@ import { judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import { readBooks, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
 import { openAccounts, probeEnded } from "./collect-accounts.ts";
 import { probeAll } from "./collect-probes.ts";
+import { probePasswordLimit, probeRequestLimit, probeSweepers } from "./collect-scale.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProbes } from "./probes.ts";
 import { judgeProcesses } from "./processes.ts";
 import { judgeConnections, judgeMemory } from "./resources.ts";
+import { judgeKills, judgeLimits, judgeMoves, judgeRaces, judgeSweepers, killableOf } from "./scale.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
 export type Audited = {
@@ -38,7 +40,7 @@ export type Audited = {
 
 /** A hung provider call that is not streamed ends after 140 s; then the sweeper's 45 s and 15 s, and some slack. */
 const settleLimitMs = 215_000;
-const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider"];
+const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider", "pgbouncer", "balancer"];
 
 /** Judges everything once the traffic has ended. A fact that cannot be had is a failure of its check. */
 export async function audit(audited: Audited): Promise<Verdict[]> {
@@ -114,6 +116,26 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
     grows("log lines", lines.length, 100);
     return judgeLogs(lines, spans);
   });
+  if (world.commuters.length > 0) {
+    await check("several servers", async () => {
+      const [races, moves] = [
+        traffic.commuters.flatMap(({ races }) => races),
+        traffic.commuters.flatMap(({ moves }) => moves),
+      ];
+      grows("refreshes by two servers", races.filter(({ renewedBy }) => renewedBy > 1).length, 2);
+      grows("switches between servers", moves.filter(({ outcome }) => outcome === "arrived").length, 2);
+      const services = killableOf(stack.read().services.map(({ name }) => name));
+      return [
+        judgeRaces(races),
+        judgeMoves(moves),
+        judgeKills(spans, { services, trafficMs: planned.length > 0 ? trafficMs : 0 }),
+      ];
+    });
+    await check("limits across processes", async () =>
+      judgeLimits([await probePasswordLimit(world), await probeRequestLimit(world)]),
+    );
+    await check("sweepers", async () => judgeSweepers(await probeSweepers(world)));
+  }
   await check("works after all of it", async () => {
     const probes = await probeAll(world);
     stays("things tried afterwards", probes.length, 7);
@@ -125,6 +147,6 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
 
 function readLogs(directory: string) {
   return readdirSync(directory)
-    .filter((file) => logged.includes(path.basename(file, ".log")))
+    .filter((file) => logged.includes(partOf(path.basename(file, ".log"))))
     .flatMap((file) => logLines(path.basename(file, ".log"), readFileSync(path.join(directory, file), "utf8")));
 }

@@ -14,9 +14,8 @@ export function judgeProcesses(pids: readonly ProcessId[], spans: readonly Span[
       if (!before || before.pid === pid) continue;
       restarts += 1;
       const ended = spans.some(
-        ({ part, kind, from, until }) =>
-          part === service &&
-          kind.includes("SIG") &&
+        ({ kind, from, until }) =>
+          kind.startsWith(`${service} SIG`) &&
           from <= at &&
           (until ?? Number.POSITIVE_INFINITY) + recoveryMs >= before.at,
       );

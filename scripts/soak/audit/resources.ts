@@ -1,3 +1,4 @@
+import { partOf } from "../faults/spans.ts";
 import type { ConnectionSample, Sample } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
@@ -21,7 +22,7 @@ export function judgeMemory(samples: readonly Sample[]): Verdict {
   const figures: string[] = [];
   for (const [service, all] of Map.groupBy(samples, ({ service }) => service)) {
     const peak = Math.max(...all.map(({ rssMb }) => rssMb));
-    const limit = mostRssMb[service] ?? Number.POSITIVE_INFINITY;
+    const limit = mostRssMb[partOf(service)] ?? Number.POSITIVE_INFINITY;
     if (peak > limit) failures.push(`${service} had ${peak.toFixed(0)} MB, ${limit} are allowed`);
     const growths = [...Map.groupBy(all, ({ pid }) => pid).values()].flatMap((process) => growthOf(process) ?? []);
     const growth = growths.length > 0 ? Math.max(...growths) : undefined;

@@ -3,7 +3,7 @@ import pg from "pg";
 import type { SoakStack } from "../stack.ts";
 import type { FaultKind, PlannedFault } from "./plan.ts";
 import { stallPostgres } from "./pulses.ts";
-import type { Part, Span } from "./spans.ts";
+import { partOf, type Span } from "./spans.ts";
 
 const healthPollMs = 100;
 const healthTimeoutMs = 2_000;
@@ -27,16 +27,16 @@ export async function injectFaults(
 }
 
 async function inject({ kind, forMs }: PlannedFault, deps: Deps): Promise<void> {
-  const span: Span = { kind, part: partOf(kind), from: Date.now(), until: null, killed: kind.endsWith("SIGKILL") };
+  const span: Span = { kind, part: partOfFault(kind), from: Date.now(), until: null, killed: kind.endsWith("SIGKILL") };
   deps.spans.push(span);
   await apply(kind, { ...deps, forMs });
   span.until = Date.now();
   deps.say(`fault ${kind}, ${((span.until - span.from) / 1_000).toFixed(1)} s`);
 }
 
-function partOf(kind: FaultKind): Part {
+function partOfFault(kind: FaultKind): Span["part"] {
   if (kind === "slow disk" || kind === "network delay") return "postgres";
-  return kind.split(" ")[0] as Part;
+  return partOf(kind.split(" ")[0] ?? "");
 }
 
 async function apply(kind: FaultKind, { stack, ended, forMs }: Deps & { forMs: number }): Promise<void> {
@@ -96,20 +96,25 @@ async function restart(stack: SoakStack, { name, signal }: { name: string; signa
 const healthPaths: Record<string, string> = {
   identity: "/health",
   gateway: "/health",
-  functions: "/healthz",
-  web: "/healthz",
 };
 
 async function isHealthy(stack: SoakStack, { name, port }: { name: string; port: number }): Promise<boolean> {
   try {
-    if (name === "postgres") {
+    if (name === "postgres" || name === "pgbouncer") {
+      const url = new URL(stack.read().supabase.dbUrl);
+      url.port = String(port);
       const client = new pg.Client({
-        connectionString: stack.read().supabase.dbUrl,
+        connectionString: url.href,
         connectionTimeoutMillis: healthTimeoutMs,
+        query_timeout: healthTimeoutMs,
       });
       client.on("error", () => undefined);
-      await client.connect();
-      await client.end();
+      try {
+        await client.connect();
+        await client.query("select 1");
+      } finally {
+        await client.end();
+      }
       return true;
     }
     const url = `http://127.0.0.1:${port}${healthPaths[name] ?? "/healthz"}`;

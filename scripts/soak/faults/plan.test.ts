@@ -3,8 +3,8 @@ import { readSoakOptions } from "../options.ts";
 import { createRandom } from "../random.ts";
 import { planFaults } from "./plan.ts";
 
-const plan = (seed: number, trafficMs = 30 * 60_000) =>
-  planFaults({ quick: false, trafficMs, random: createRandom(seed) });
+const plan = (seed: number, { trafficMs = 30 * 60_000, scale = false } = {}) =>
+  planFaults({ quick: false, scale, trafficMs, random: createRandom(seed) });
 
 test("a seed makes one plan", () => {
   expect(plan(7)).toEqual(plan(7));
@@ -23,18 +23,32 @@ test("of half an hour, every kind of fault is a part, one at a time, and the mid
   }
 });
 
-test("no service dies more than three times a minute, after which the stack gives up on it", () => {
+test("with several servers, ten minutes are enough to kill each process", () => {
   for (let seed = 0; seed < 50; seed += 1) {
-    const deaths = plan(seed).filter(({ kind }) => kind.includes("SIG"));
-    for (const { kind, atMs } of deaths) {
-      const name = kind.split(" ")[0] ?? "";
-      const within = deaths.filter(
-        (other) => other.kind.startsWith(name) && other.atMs >= atMs && other.atMs < atMs + 60_000,
-      );
-      expect(within.length).toBeLessThanOrEqual(3);
-    }
+    const killed = plan(seed, { scale: true, trafficMs: 10 * 60_000 }).flatMap(
+      ({ kind }) => /^(\S+) SIG/.exec(kind)?.[1] ?? [],
+    );
+    expect([...new Set(killed)].toSorted()).toEqual([
+      ...["functions", "functions-2", "functions-3", "gateway", "identity", "pgbouncer", "postgres", "web", "web-2"],
+    ]);
   }
 });
+
+test.each([false, true])(
+  "no service dies more than three times a minute, after which the stack gives up on it (scale: %s)",
+  (scale) => {
+    for (let seed = 0; seed < 50; seed += 1) {
+      const deaths = plan(seed, { scale }).filter(({ kind }) => kind.includes("SIG"));
+      for (const { kind, atMs } of deaths) {
+        const name = kind.split(" ")[0] ?? "";
+        const within = deaths.filter(
+          (other) => other.kind.startsWith(`${name} `) && other.atMs >= atMs && other.atMs < atMs + 60_000,
+        );
+        expect(within.length).toBeLessThanOrEqual(3);
+      }
+    }
+  },
+);
 
 test("chances follow from the seed, and of everybody alone", () => {
   const draw = (name: string) =>
@@ -60,6 +74,7 @@ test.each([
   ["--seed", "-1"],
   ["--seed", "a"],
   ["--quick", "--minutes", "3"],
+  ["--quick", "--scale"],
   ["--fast"],
 ])("%s %s is refused", (...args) => {
   expect(() => readSoakOptions(args)).toThrow();

@@ -1,25 +1,5 @@
 import type { Random } from "../random.ts";
 
-/** What is done to the stack. */
-export type FaultKind =
-  | "functions SIGKILL"
-  | "functions SIGTERM"
-  | "identity SIGKILL"
-  | "identity SIGTERM"
-  | "web SIGKILL"
-  | "web SIGTERM"
-  | "gateway SIGKILL"
-  | "postgres SIGKILL"
-  | "postgres SIGINT"
-  | "provider 500"
-  | "provider hang"
-  | "provider reset"
-  | "provider cut"
-  | "slow disk"
-  | "network delay";
-
-export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
-
 /** Processes that are ended; the stack starts them again. Nothing can be said of their memory over these. */
 const restarts = [
   "functions SIGKILL",
@@ -29,7 +9,18 @@ const restarts = [
   "web SIGKILL",
   "web SIGTERM",
   "gateway SIGKILL",
-] as const satisfies FaultKind[];
+] as const;
+/** The further processes of a stack with several servers. */
+const scaledRestarts = [
+  "web-2 SIGKILL",
+  "web-2 SIGTERM",
+  "functions-2 SIGKILL",
+  "functions-2 SIGTERM",
+  "functions-3 SIGKILL",
+  "functions-3 SIGTERM",
+  "pgbouncer SIGKILL",
+  "pgbouncer SIGTERM",
+] as const;
 const others = [
   "postgres SIGKILL",
   "postgres SIGINT",
@@ -39,7 +30,12 @@ const others = [
   "provider cut",
   "slow disk",
   "network delay",
-] as const satisfies FaultKind[];
+] as const;
+
+/** What is done to the stack. */
+export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others)[number];
+
+export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
 /**
  * Less than a minute with one of each sort. Functions die first, and the server that sweeps soon after, so that what was left open
@@ -57,6 +53,9 @@ const quickPlan: [FaultKind, number, number][] = [
 ];
 
 const firstMs = 15_000;
+/** Between two faults, at least and at most. With several servers there are more processes to kill. */
+const pauseMs = [14_000, 26_000] as const;
+const scaledPauseMs = [10_000, 18_000] as const;
 /** Before the end, so that the last fault's consequences show in the traffic. */
 const quietEndMs = 20_000;
 
@@ -67,10 +66,12 @@ function serviceOf(kind: FaultKind | undefined): string | undefined {
 /** What will be done when, in milliseconds from the traffic's start. The same chances give the same plan. */
 export function planFaults({
   quick,
+  scale,
   trafficMs,
   random,
 }: {
   quick: boolean;
+  scale: boolean;
   trafficMs: number;
   random: Random;
 }): PlannedFault[] {
@@ -79,10 +80,11 @@ export function planFaults({
   let round: FaultKind[] = [];
   let atMs = firstMs;
   while (atMs < trafficMs - quietEndMs) {
-    // Half of the time in the middle is without restarts, so that memory can be watched.
-    const isMiddle = atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
+    // Half of the time in the middle is without restarts, so that memory can be watched; with several servers none is.
+    const isMiddle = !scale && atMs > trafficMs * 0.25 && atMs < trafficMs * 0.75;
     round = round.filter((kind) => !isMiddle || !(restarts as readonly FaultKind[]).includes(kind));
-    if (round.length === 0) round = random.shuffled(isMiddle ? others : [...restarts, ...others]);
+    if (round.length === 0)
+      round = random.shuffled(isMiddle ? others : [...restarts, ...others, ...(scale ? scaledRestarts : [])]);
     // The stack gives up on a service that dies again and again.
     const at = Math.max(
       0,
@@ -92,7 +94,8 @@ export function planFaults({
     const lasts = kind.startsWith("provider") || kind === "slow disk" || kind === "network delay";
     const forMs = lasts ? Math.round(random.between(4_000, 12_000)) : 0;
     planned.push({ kind, atMs: Math.round(atMs), forMs });
-    atMs += forMs + random.between(14_000, 26_000);
+    const [leastMs, mostMs] = scale ? scaledPauseMs : pauseMs;
+    atMs += forMs + random.between(leastMs, mostMs);
   }
   return planned;
 }

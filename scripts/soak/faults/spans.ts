@@ -1,7 +1,7 @@
 import type { Target } from "../journal.ts";
 
 /** What a call may hang on. */
-export type Part = "postgres" | "functions" | "identity" | "gateway" | "web" | "provider";
+export type Part = "postgres" | "pgbouncer" | "functions" | "identity" | "gateway" | "web" | "provider";
 
 /** A time in which a part was down or slow. */
 export type Span = {
@@ -14,6 +14,9 @@ export type Span = {
   killed: boolean;
 };
 
+/** The part that a service belongs to: `web-2` is one of the web servers. */
+export const partOf = (service: string) => service.replace(/-\d+$/, "") as Part;
+
 /** How long after a part's health has come back others may still find broken connections. */
 export const recoveryMs = 5_000;
 
@@ -21,10 +24,10 @@ export const recoveryMs = 5_000;
 export const isSlowness = ({ kind }: Span): boolean => kind === "slow disk" || kind === "network delay";
 
 const needs: Record<Target, readonly Part[]> = {
-  web: ["web", "gateway", "identity", "postgres"],
+  web: ["web", "gateway", "identity", "pgbouncer", "postgres"],
   // A satellite asks the platform; its own process is never touched.
-  notes: ["web", "gateway", "identity", "postgres"],
-  ai: ["gateway", "functions", "postgres"],
+  notes: ["web", "gateway", "identity", "pgbouncer", "postgres"],
+  ai: ["gateway", "functions", "pgbouncer", "postgres"],
 };
 
 /** The spans that excuse a failure of a call: a part that it needs was down while it was under way, or had just come back. */

@@ -1,10 +1,11 @@
 import { openCommandLinePhone } from "../../test/command-line-phone.ts";
 import { type Journal, NoAnswer } from "../journal.ts";
 import type { Random } from "../random.ts";
-import type { World } from "../world.ts";
+import { serversOf, type World } from "../world.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
 import { createAiCaller } from "./ai-caller.ts";
 import type { Ask } from "./asks.ts";
+import { type Commuter, createCommuter } from "./commuter.ts";
 import { createHousehold, type Household } from "./household.ts";
 import { createImporter, type Importer } from "./importer.ts";
 import { createPhoneUsers } from "./phone-user.ts";
@@ -16,13 +17,14 @@ export interface Traffic {
   asks: readonly Ask[];
   households: readonly Household[];
   visitors: readonly Visitor[];
+  commuters: readonly Commuter[];
   importer: Importer;
   /** Resolves when everybody has ended what they were at. */
   done: Promise<void>;
 }
 
 /** How many of each make traffic for two cores, about 20 calls a second. */
-export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
+export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2, commuters: 4 } as const;
 
 /** Starts everybody. They stop when `ended` falls. */
 export function startTraffic({
@@ -43,6 +45,10 @@ export function startTraffic({
     createHousehold(stage, { ...own(`browser ${n + 1}`), people }),
   );
   const visitors = world.visitors.map((person, n) => createVisitor(stage, { ...own(`visitor ${n + 1}`), person }));
+  const servers = () => serversOf(world.stack, "web");
+  const commuters = world.commuters.map((people, n) =>
+    createCommuter(stage, { ...own(`commuter ${n + 1}`), people, servers }),
+  );
   const importer = createImporter(stage, own("importer"));
   const phones = createPhoneUsers(stage, {
     ...own("phones"),
@@ -52,6 +58,7 @@ export function startTraffic({
   const actors: Actor[] = [
     ...households,
     ...visitors,
+    ...commuters,
     importer,
     phones,
     ...[world.payer, world.partner].map((tenant) => createReader(stage, { ...own(`owner of ${tenant.name}`), tenant })),
@@ -63,7 +70,7 @@ export function startTraffic({
     ),
   ];
   const done = Promise.all(actors.map((actor) => keepActing(actor, stage))).then(() => phones.close());
-  return { asks, households, visitors, importer, done };
+  return { asks, households, visitors, commuters, importer, done };
 }
 
 async function keepActing(actor: Actor, stage: Stage): Promise<void> {

@@ -115,6 +115,19 @@ describe("model providers in a file of settings", () => {
   });
 });
 
+test("a database without pg_cron is named, and what cannot be seen without a token", async () => {
+  const { said } = await doctor(["--env", configure({}), "--json"]);
+  const findings = findingsOf(said);
+  expect(findings).toContainEqual({
+    level: "warn",
+    about: "pg_cron",
+    says: expect.stringMatching(/^pg_cron is not enabled: .*Dashboard, Integrations, Cron/),
+  });
+  expect(
+    findings.filter(({ about }) => about === "hooks" || about === "mail interval").map(({ level }) => level),
+  ).toEqual(["unseen", "unseen"]);
+});
+
 test("keys in each other's place are told from one another, and not shown", async () => {
   const swapped = { SUPABASE_PUBLISHABLE_KEY: supabase.secretKey, SUPABASE_SECRET_KEY: supabase.publishableKey };
   const { said, code } = await doctor(["--env", configure(swapped)]);

@@ -2,12 +2,15 @@ import { isLoopback } from "#shared/loopback.ts";
 import type { Env } from "../../remix-app/config/env.server.ts";
 import { type Provider, readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { readAuthConfig } from "./auth-config.ts";
+import { checkBackendSettings } from "./backend-settings-checks.ts";
 import type { Configuration } from "./configuration.ts";
+import { checkCron, checkPooler, checkProxyHops, checkSettingNames } from "./deployment-checks.ts";
 import { type Finding, fail, unseen } from "./finding.ts";
+import { checkKeys } from "./key-checks.ts";
 import { checkMail } from "./mail-check.ts";
 import { checkNotifications } from "./notification-checks.ts";
 import { checkPasswords } from "./password-checks.ts";
-import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway, checkKeys } from "./project-checks.ts";
+import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway } from "./project-checks.ts";
 import { checkProviders } from "./provider-checks.ts";
 import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
@@ -19,14 +22,17 @@ import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets 
 export async function examine({ settings, local }: Configuration): Promise<Finding[]> {
   const { env, findings } = checkBoot(settings);
   // A local stack's secrets are its own, and are not in what it tells of itself.
-  if (!local) findings.push(...checkSecrets(settings), ...checkFunctions(settings));
+  if (!local) {
+    findings.push(...checkSettingNames(settings), ...checkSecrets(settings));
+    findings.push(...checkFunctions(settings), ...checkPooler(settings));
+  }
   const { providers, faults } = findProviders(settings);
   findings.push(...faults);
   if (!env) {
     findings.push(unseen("project", "not asked: first mend what keeps the web server from starting"));
     return [...findings, ...(await checkModels(providers, undefined))];
   }
-  findings.push(...(local ? [] : [...checkAddresses(env), ...checkFeatures(env)]));
+  findings.push(...(local ? [] : [...checkAddresses(env), ...checkFeatures(env), ...(await checkProxyHops(env))]));
   const keys = await checkKeys(env);
   findings.push(...keys);
   if (env.SMTP_URL) findings.push(...(await checkMail(env.SMTP_URL)));
@@ -39,11 +45,12 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
 const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "settings" | "local">) => [
   () => checkClock(env),
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
+  ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
   () => checkBackend(env),
   async () => {
     const config = await readAuthConfig({ settings: { ...settings, SUPABASE_URL: env.SUPABASE_URL }, local });
-    return [checkNotifications(config), ...checkPasswords(config)];
+    return [checkNotifications(config), ...checkPasswords(config), ...checkBackendSettings(config)];
   },
   () => checkGateway(env),
 ];

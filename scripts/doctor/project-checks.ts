@@ -23,30 +23,6 @@ const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_creden
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
-/** Whether the project answers, and takes both keys for what they are. Everything else about it needs this. */
-export async function checkKeys(env: Env): Promise<Finding[]> {
-  const publishable = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);
-  if (publishable === null)
-    return [fail("project", `${env.SUPABASE_URL} does not answer: is SUPABASE_URL right, and does it run?`)];
-  if (!publishable.ok) return [fail("project", "the project refuses SUPABASE_PUBLISHABLE_KEY.")];
-  const path = `${env.SUPABASE_URL}/auth/v1/admin/users?per_page=1`;
-  if (await mayAdminister(path, env.SUPABASE_PUBLISHABLE_KEY)) {
-    return [
-      fail(
-        "project",
-        "SUPABASE_PUBLISHABLE_KEY opens the admin API: it is a secret key, which phones must never hold.",
-      ),
-    ];
-  }
-  if (!(await mayAdminister(path, env.SUPABASE_SECRET_KEY))) {
-    return [fail("project", "the project refuses SUPABASE_SECRET_KEY.")];
-  }
-  return [ok("project", `${env.SUPABASE_URL} answers and takes both keys`)];
-}
-
-const mayAdminister = async (url: string, key: string) =>
-  (await ask(url, key, { authorization: `Bearer ${key}` }))?.ok === true;
-
 /** How far our clock is from the project's, by its answers' Date (RFC 9110 section 6.6.1: whole seconds). */
 export async function checkClock(env: Env, now: () => number = Date.now): Promise<Finding[]> {
   const began = now();
@@ -121,10 +97,7 @@ export async function checkBackend(env: Env): Promise<Finding[]> {
   findings.push(...judgePasskeys(await findPasskeyFaults(env)));
   findings.push(await checkBotChallenge(env));
   findings.push(
-    unseen(
-      "hooks",
-      "attempt hooks, mail templates and SMTP of the backend are not shown by it: docs/deploying.md lists them",
-    ),
+    unseen("mail texts", "templates and SMTP of the backend are not shown by it: docs/deploying.md lists them"),
   );
   return findings;
 }

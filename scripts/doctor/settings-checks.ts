@@ -1,4 +1,4 @@
-import { getPublicSuffix } from "tldts";
+import { getDomain, getPublicSuffix } from "tldts";
 import { isLoopback } from "#shared/loopback.ts";
 import { type Env, parseEnv } from "../../remix-app/config/env.server.ts";
 import { readEnvironment } from "../../supabase/functions/_gateway/environment.ts";
@@ -130,7 +130,13 @@ function checkTransport({ SUPABASE_URL, AI_URL, WEB_ALLOWED_ORIGINS = [], TURNST
 
 function checkCookieDomain({ PARENT_DOMAIN: parent, NODE_ENV, BASE_URL, WEB_ALLOWED_ORIGINS = [] }: Env): Finding[] {
   const hosts = [BASE_URL, ...WEB_ALLOWED_ORIGINS].map((each) => new URL(each).hostname);
-  if (parent === undefined) return [ok("cookies", `for ${hosts.join(", ")} alone`)];
+  if (parent === undefined) {
+    const domain = getDomain(hosts[0] ?? "", { allowPrivateDomains: true });
+    const alone = `for ${hosts.join(", ")} alone`;
+    if (NODE_ENV !== "production" || domain === null) return [ok("cookies", alone)];
+    const says = `${alone}: PARENT_DOMAIN is not set, so apps on other hosts of ${domain} do not share the session. Set it to ${domain} in the web server's settings, if all of them are yours.`;
+    return [warn("cookies", says)];
+  }
   if (getPublicSuffix(parent, { allowPrivateDomains: true }) === parent) {
     return [
       fail(

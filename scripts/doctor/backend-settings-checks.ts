@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { type AuthConfig, notShown } from "./auth-config.ts";
+import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
+
+/** As in supabase/config.toml: a later mail replaces the link of the one before (docs/abuse.md). */
+const leastSeconds = 180;
+/** Below Supabase's own default, which is 60. */
+const unsafeSeconds = 60;
+
+const hooks = [
+  { name: "password verification attempt", key: "password_verification_attempt" },
+  { name: "MFA verification attempt", key: "mfa_verification_attempt" },
+] as const;
+
+/** What the doctor judges of the identity backend's own settings. */
+type BackendSettings = {
+  mailIntervalSeconds: number | null;
+  /** The URI of each enabled attempt hook, by its key. */
+  hookUris: Record<string, string | null>;
+};
+
+/** GET /v1/projects/{ref}/config/auth of the Management API; null is unset. */
+const hostedSettings = z
+  .looseObject({
+    smtp_max_frequency: z.number().nullable(),
+    hook_password_verification_attempt_enabled: z.boolean().nullable(),
+    hook_password_verification_attempt_uri: z.string().nullable(),
+    hook_mfa_verification_attempt_enabled: z.boolean().nullable(),
+    hook_mfa_verification_attempt_uri: z.string().nullable(),
+  })
+  .transform(
+    (read): BackendSettings => ({
+      mailIntervalSeconds: read.smtp_max_frequency,
+      hookUris: {
+        password_verification_attempt: read.hook_password_verification_attempt_enabled
+          ? read.hook_password_verification_attempt_uri
+          : null,
+        mfa_verification_attempt: read.hook_mfa_verification_attempt_enabled
+          ? read.hook_mfa_verification_attempt_uri
+          : null,
+      },
+    }),
+  );
+
+/** Checks the interval between mails and the attempt hooks of the identity backend. */
+export function checkBackendSettings(config: AuthConfig): Finding[] {
+  if (config.from === "local") return [];
+  const found = readSettings(config);
+  if (typeof found === "string") return [unseen("mail interval", found), unseen("hooks", found)];
+  return [judgeMailInterval(found.mailIntervalSeconds), ...judgeHooks(found.hookUris)];
+}
+
+/** @returns the settings, or why they are not shown */
+function readSettings(config: Exclude<AuthConfig, { from: "local" }>): BackendSettings | string {
+  if (config.from === "nowhere") return `${config.why}.`;
+  if (config.from === "project") {
+    return hostedSettings.safeParse(config.values).data ?? `${notShown(config.project).why}.`;
+  }
+  // Supabase Auth does not start without this one.
+  if (config.values.GOTRUE_JWT_SECRET) return readOwnSettings(config.values);
+  return "not shown by the backend: name its settings too (--env), or set SUPABASE_PROJECT_ID and SUPABASE_ACCESS_TOKEN.";
+}
+
+function readOwnSettings(settings: Record<string, string | undefined>): BackendSettings {
+  const isOn = (name: string) => /^(1|t|true)$/i.test(settings[name] ?? "");
+  return {
+    mailIntervalSeconds: secondsOf(settings.GOTRUE_SMTP_MAX_FREQUENCY),
+    hookUris: Object.fromEntries(
+      hooks.map(({ key }) => {
+        const name = `GOTRUE_HOOK_${key.toUpperCase()}`;
+        return [key, isOn(`${name}_ENABLED`) ? (settings[`${name}_URI`] ?? null) : null];
+      }),
+    ),
+  };
+}
+
+/** Reads a duration of Go, as `1m30s` (pkg.go.dev/time#ParseDuration). */
+function secondsOf(duration = ""): number | null {
+  const parts = [...duration.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
+  const factors: Record<string, number> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
+  return parts.length === 0
+    ? null
+    : parts.reduce((sum, [, n, unit = "s"]) => sum + Number(n) * (factors[unit] ?? 0), 0);
+}
+
+/** @param seconds null for the backend's default, a minute */
+export function judgeMailInterval(seconds: number | null): Finding {
+  const found = seconds ?? unsafeSeconds;
+  if (found >= leastSeconds) return ok("mail interval", `${found} s between two mails to one address`);
+  const says =
+    `the backend sends a mail to one address every ${found} s: each voids the link of the one before. Set ` +
+    `${leastSeconds} s (Dashboard, Authentication, Emails, SMTP Settings; self-hosted: GOTRUE_SMTP_MAX_FREQUENCY).`;
+  return (found < unsafeSeconds ? fail : warn)("mail interval", says);
+}
+
+function judgeHooks(uris: BackendSettings["hookUris"]): Finding[] {
+  const faults = hooks.flatMap(({ name, key }) => {
+    const expected = `pg-functions://postgres/private/${key}`;
+    const uri = uris[key] ?? null;
+    if (uri === expected) return [];
+    const found = uri === null ? `the hook for a ${name} is off` : `the hook for a ${name} runs ${uri}`;
+    return [
+      warn(
+        "hooks",
+        `${found}: guessing past our server meets the backend's limits alone. Set it to ${expected} (Dashboard, ` +
+          "Authentication, Auth Hooks; plans below Team lack it; docs/abuse.md).",
+      ),
+    ];
+  });
+  return faults.length > 0 ? faults : [ok("hooks", "both attempt hooks are ours")];
+}

@@ -44,7 +44,7 @@ const insertSql = `
     )
     select
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
-      'load', model,
+      gen_random_uuid()::text, model,
       '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,

@@ -74,6 +74,10 @@ create or replace trigger record_account_change
   after update of encrypted_password, email, email_change, banned_until on auth.users
   for each row execute function private.record_account_change();
 
+-- Auth changes emails, and takes no index of ours for the console's search.
+create or replace trigger index_account after update of email on auth.users
+  for each row when (old.email is distinct from new.email) execute function private.index_account();
+
 -- Auth gives the account another identity's address when the one that carries its own is unlinked.
 create or replace trigger guard_email before update of email on auth.users
   for each row when (old.email is distinct from new.email) execute function private.guard_email();

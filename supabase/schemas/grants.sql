@@ -156,11 +156,11 @@ grant execute on function
   private.begin_oauth_attempt(jsonb),
   private.inspect_oauth_attempt(text, text, text),
   private.complete_oauth_attempt(text, text, text, text),
-  private.sweep_oauth_attempts(),
+  private.sweep_oauth_attempts(integer),
   private.begin_login_challenge(jsonb),
   private.read_login_challenge(jsonb),
   private.login_challenge_state(private.login_challenges),
-  private.sweep_login_challenges(),
+  private.sweep_login_challenges(integer),
   private.read_qr_request(jsonb),
   private.decide_qr_challenge(jsonb),
   private.claim_qr_challenge(jsonb),
@@ -174,7 +174,7 @@ to service_role;
 grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
-  private.delete_expired_attempts()
+  private.delete_expired_attempts(integer)
 to service_role;
 
 -- sessions/
@@ -227,7 +227,7 @@ grant execute on function
   private.revoke_recovery_override(jsonb),
   private.active_recovery_override(text),
   private.record_recovery_event(jsonb),
-  private.sweep_recoveries(),
+  private.sweep_recoveries(integer),
   private.issue_recovery_credential(jsonb),
   private.invalidate_recovery_credential(uuid),
   private.find_recovery_link_email(bytea, bytea),
@@ -274,7 +274,7 @@ grant execute on function
   private.exchange_cross_app_token,
   private.refresh_app_token,
   private.revoke_app_credential(text, bytea, bytea),
-  private.sweep_app_credentials(),
+  private.sweep_app_credentials(integer),
   private.connected_apps(uuid),
   private.disconnect_app(uuid, text, jsonb),
   private.app_was_ever_connected(uuid, text)
@@ -304,7 +304,7 @@ grant execute on function
   ai.change_budget(uuid, uuid, text, uuid, text, text),
   ai.sweep_budget_alerts(integer),
   ai.queue_budget_alert_mails(jsonb, text, text),
-  ai.list_runs(uuid, uuid, jsonb, jsonb, integer),
+  ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
   ai.read_run(uuid, uuid, uuid),
   ai.find_run(uuid),
   ai.run_summary(ai.runs, boolean),
@@ -314,7 +314,7 @@ grant execute on function
   ai.delete_expired_content(integer),
   ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer),
   ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer),
-  ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer)
+  ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean)
 to service_role;
 
 -- usage/

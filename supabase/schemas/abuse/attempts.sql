@@ -213,7 +213,7 @@ $$;
 comment on function private.record_verified_address(bytea) is
   'Remembers for 30 days that an account was entered from an address.';
 
-create or replace function private.delete_expired_attempts() returns integer
+create or replace function private.delete_expired_attempts(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security invoker
@@ -226,20 +226,37 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.delete_expired_attempts', 0)) then
     return 0;
   end if;
-  delete from private.rate_limits r where r.full_at < now();
+  -- Rows that an attempt has locked stay for the next run.
+  delete from private.rate_limits r
+  where r.subject = any (array(
+    select o.subject from private.rate_limits o where o.full_at < now() order by o.full_at limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   cleared := cleared + batch;
-  delete from private.open_attempts o where o.expires_at < now();
+  delete from private.open_attempts a
+  where a.id = any (array(
+    select o.id from private.open_attempts o
+    where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   cleared := cleared + batch;
-  delete from private.verified_addresses p where p.verified_until < now();
+  delete from private.verified_addresses p
+  where p.pair = any (array(
+    select o.pair from private.verified_addresses o
+    where o.verified_until < now() order by o.verified_until limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   cleared := cleared + batch;
-  -- Kept a month, for whoever asks why they could not get in.
-  delete from private.address_blocks b where b.blocked_until < now() - interval '30 days';
+  -- Kept a month, to explain to people why they could not get in.
+  delete from private.address_blocks b
+  where b.id = any (array(
+    select o.id from private.address_blocks o
+    where o.blocked_until < now() - interval '30 days' order by o.blocked_until limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   return cleared + batch;
 end
 $$;
-comment on function private.delete_expired_attempts() is
-  'Removes what has passed: full buckets, old attempts, and blocks a month after their end. One at a time; others get 0.';
+comment on function private.delete_expired_attempts(integer) is
+  'Removes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after their '
+  'end. Returns their number; 0 while another removal runs.';

@@ -220,7 +220,7 @@ create or replace trigger revoke_app_credentials after update of enabled on priv
   execute function private.revoke_app_credentials();
 comment on trigger revoke_app_credentials on private.apps is 'A disabled app is removed as far as its credentials go.';
 
-create or replace function private.sweep_app_credentials() returns integer
+create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security invoker
@@ -230,31 +230,34 @@ declare
   swept integer := 0;
   part integer;
 begin
-  -- One sweeper at a time; the others find nothing to do.
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
     return 0;
   end if;
-  -- What somebody else holds is left for the next sweep: whoever turns an app off or closes an account ends what is long
-  -- over with the rest, and comes by it in another order.
+  -- Disabling an app and closing an account lock these rows in another order, so locked ones stay for the next sweep.
   delete from private.cross_app_tokens t
-  where t.id in (
-    select o.id from private.cross_app_tokens o where o.expires_at < now() - interval '1 day' for update skip locked
-  );
+  where t.id = any (array(
+    select o.id from private.cross_app_tokens o
+    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
+  ));
   get diagnostics part = row_count;
   swept := swept + part;
   delete from private.app_sessions s
-  where s.id in (
-    select o.id from private.app_sessions o where o.ends_at < now() - interval '1 day' for update skip locked
-  );
+  where s.id = any (array(
+    select o.id from private.app_sessions o
+    where o.ends_at < now() - interval '1 day' order by o.ends_at limit at_most for update skip locked
+  ));
   get diagnostics part = row_count;
   swept := swept + part;
   -- A used refresh token stays until it would have expired, so that its reuse is noticed.
   delete from ai.app_tokens t
-  where t.id in (
-    select o.id from ai.app_tokens o where o.refresh_expires_at < now() - interval '1 day' for update skip locked
-  );
+  where t.id = any (array(
+    select o.id from ai.app_tokens o
+    where o.refresh_expires_at < now() - interval '1 day' order by o.refresh_expires_at limit at_most for update skip locked
+  ));
   get diagnostics part = row_count;
   return swept + part;
 end
 $$;
-comment on function private.sweep_app_credentials() is 'Removes credentials of apps a day after their end; returns how many.';
+comment on function private.sweep_app_credentials(integer) is
+  'Removes up to at_most of each kind of app credentials a day after their end. Returns their number; 0 while another sweep '
+  'runs.';

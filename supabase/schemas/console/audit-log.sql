@@ -7,12 +7,26 @@ create or replace function private.search_audit_log(
   before jsonb default null,
   page_size integer default 50
 ) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
+  -- A plan for every filter reads the whole log.
+  set plan_cache_mode = force_custom_plan
 as $$
-  select case when private.can_read_console(reader) then (
+declare
+  of_action text := filters ->> 'action';
+  of_actor text := lower(filters ->> 'actor');
+  of_target text := lower(filters ->> 'target');
+  starts_at timestamptz := coalesce((filters ->> 'from')::timestamptz, '-infinity');
+  ends_at timestamptz := coalesce((filters ->> 'to')::timestamptz, 'infinity');
+  last_at timestamptz := coalesce((search_audit_log.before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((search_audit_log.before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  if not private.can_read_console(reader) then
+    return null;
+  end if;
+  return (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', l.id,
       'actorEmail', l.actor_email,
@@ -30,24 +44,17 @@ as $$
       select a.*, u.email as actor_email
       from private.admin_audit_log a
       left join auth.users u on u.id = a.actor_id
-      where (filters ->> 'action' is null or starts_with(a.action, filters ->> 'action'))
-        and (filters ->> 'actor' is null or position(lower(filters ->> 'actor') in lower(u.email)) > 0)
-        and (
-          filters ->> 'target' is null
-          or position(lower(filters ->> 'target') in lower(a.target)) > 0
-          or a.target_user_id::text = lower(filters ->> 'target')
-        )
-        and (filters ->> 'from' is null or a.created_at >= (filters ->> 'from')::timestamptz)
-        and (filters ->> 'to' is null or a.created_at < (filters ->> 'to')::timestamptz)
-        and (
-          search_audit_log.before is null
-          or (a.created_at, a.id)
-            < ((search_audit_log.before ->> 'createdAt')::timestamptz, (search_audit_log.before ->> 'id')::uuid)
-        )
+      where a.created_at >= starts_at
+        and a.created_at < ends_at
+        and (a.created_at, a.id) < (last_at, last_id)
+        and (of_action is null or starts_with(a.action, of_action))
+        and (of_actor is null or position(of_actor in lower(u.email)) > 0)
+        and (of_target is null or position(of_target in lower(a.target)) > 0 or a.target_user_id::text = of_target)
       order by a.created_at desc, a.id desc
       limit page_size
     ) l
-  ) end
+  );
+end
 $$;
 comment on function private.search_audit_log(jsonb, jsonb, jsonb, integer) is
   'A page of the audit log, newest first; null where the reader, a token''s verified claims, may not read it any more. '

@@ -2,54 +2,70 @@
 
 -- Definer: owners' and admins' addresses are the identity backend's, which the service role cannot read.
 create or replace function private.search_workspaces(term text, page_size integer default 50) returns jsonb
-  language sql
+  language plpgsql
   stable
   security definer
   set search_path = ''
+  -- Many matches come by the index of names until the page is full, few by that of trigrams.
+  set plan_cache_mode = force_custom_plan
 as $$
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'id', w.id,
-    'name', w.name,
-    'plan', w.plan_id,
-    'personalUserId', w.personal_user_id,
-    'owners', (
-      select coalesce(jsonb_agg(u.email order by u.email), '[]')
-      from public.workspace_members m
-      join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
-      join auth.users u on u.id = m.user_id
-      where m.workspace_id = w.id
-    ),
-    'members', (select count(*) from public.workspace_members m where m.workspace_id = w.id),
-    'liveKeys', (
-      select count(*)
-      from ai.keys k
-      where k.workspace_id = w.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
-    ),
-    'approvedAt', w.approved_at,
-    'approvedBy', (select u.email from auth.users u where u.id = w.approved_by)
-  ) order by w.name, w.id), '[]')
-  from (
-    select s.*, a.approved_at, a.approved_by
-    from public.workspaces s
-    left join ai.key_approvals a on a.workspace_id = s.id
-    where s.deleted_at is null
-      and case
-        when term = '' then a.workspace_id is not null
-        else position(lower(term) in lower(s.name)) > 0
-          or s.id::text = lower(term)
-          or exists (
-            select
-            from public.workspace_members m
-            join auth.users u on u.id = m.user_id
-            where m.workspace_id = s.id and lower(u.email) = lower(term)
-          )
-      end
-    order by s.name, s.id
-    limit page_size
-  ) w
+declare
+  pattern text := private.containing(term);
+  found_ids uuid[];
+begin
+  if term = '' then
+    found_ids := array(select a.workspace_id from ai.key_approvals a);
+  else
+    found_ids := array(
+      (
+        select s.id from public.workspaces s
+        where lower(s.name) like pattern and s.deleted_at is null
+        order by s.name, s.id
+        limit page_size
+      )
+      union all
+      select private.uuid_or_null(term)
+      union all
+      select m.workspace_id
+      from private.find_accounts_exactly(term) as account_id
+      join public.workspace_members m on m.user_id = account_id
+    );
+  end if;
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', w.id,
+      'name', w.name,
+      'plan', w.plan_id,
+      'personalUserId', w.personal_user_id,
+      'owners', (
+        select coalesce(jsonb_agg(u.email order by u.email), '[]')
+        from public.workspace_members m
+        join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
+        join auth.users u on u.id = m.user_id
+        where m.workspace_id = w.id
+      ),
+      'members', (select count(*) from public.workspace_members m where m.workspace_id = w.id),
+      'liveKeys', (
+        select count(*)
+        from ai.keys k
+        where k.workspace_id = w.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+      ),
+      'approvedAt', w.approved_at,
+      'approvedBy', (select u.email from auth.users u where u.id = w.approved_by)
+    ) order by w.name, w.id), '[]')
+    from (
+      select s.*, a.approved_at, a.approved_by
+      from public.workspaces s
+      left join ai.key_approvals a on a.workspace_id = s.id
+      where s.id = any (found_ids) and s.deleted_at is null
+      order by s.name, s.id
+      limit page_size
+    ) w
+  );
+end
 $$;
 comment on function private.search_workspaces(text, integer) is
-  'Workspaces by a part of the name, by id, or by a member''s whole email; for an empty text those that may make keys: '
+  'Workspaces by a part of the name, by id, or by a member''s whole email or id; for an empty text those that may make keys: '
   '[{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt, approvedBy }].';
 
 create or replace function private.set_key_approval(change jsonb) returns jsonb

@@ -19,14 +19,9 @@ as $$
     select f.* from ai.find_run(private.uuid_or_null(term)) as f where f.id is not null
     union
     (
-      select of_workspace.*
-      from public.workspaces s
-      -- The index of request ids begins with the workspace.
-      cross join lateral (
-        select * from ai.runs r
-        where r.workspace_id = s.id and r.request_id = term and r.created_at > now() - interval '31 days'
-      ) as of_workspace
-      order by of_workspace.created_at desc
+      select * from ai.runs q
+      where q.request_id = term and q.created_at > now() - interval '31 days'
+      order by q.created_at desc
       limit 20
     )
   ) as r

@@ -221,7 +221,7 @@ comment on function ai.release_orphaned_runs(jsonb) is
   'Returns the tails whose admission is still under way.';
 
 -- Definer: the server's service role holds no grant to write these tables.
-create or replace function ai.delete_expired(at_most integer default 10000) returns integer
+create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security definer

@@ -152,7 +152,7 @@ $$;
 comment on function private.record_recovery_event(jsonb) is
   '{ kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }, the last eight if known.';
 
-create or replace function private.sweep_recoveries() returns integer
+create or replace function private.sweep_recoveries(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security invoker
@@ -165,21 +165,35 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
     return 0;
   end if;
-  -- A day, so that the page can still say of a link that it is too old, and the log why.
-  delete from private.recovery_credentials c where c.expires_at < now() - interval '1 day';
+  -- For a day the page can explain that a link has expired, and the log can name the mail.
+  delete from private.recovery_credentials c
+  where c.id = any (array(
+    select o.id from private.recovery_credentials o
+    where o.expires_at < now() - interval '1 day' limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   swept := swept + batch;
   -- No guess counts after 24 hours, and no lock lasts longer.
   delete from private.recovery_code_guesses g
-  where coalesce(g.last_wrong_at < now() - interval '24 hours', true)
-    and coalesce(g.locked_until <= now(), true)
-    and not exists (select from private.recovery_credentials c where c.email = g.email and c.expires_at > now());
+  where g.email = any (array(
+    select o.email
+    from private.recovery_code_guesses o
+    where coalesce(o.last_wrong_at < now() - interval '24 hours', true)
+      and coalesce(o.locked_until <= now(), true)
+      and not exists (select from private.recovery_credentials c where c.email = o.email and c.expires_at > now())
+    limit at_most
+    for update skip locked
+  ));
   get diagnostics batch = row_count;
   swept := swept + batch;
-  delete from private.mint_leases l where l.expires_at < now();
+  delete from private.mint_leases l
+  where l.user_id = any (array(
+    select o.user_id from private.mint_leases o where o.expires_at < now() limit at_most for update skip locked
+  ));
   get diagnostics batch = row_count;
   return swept + batch;
 end
 $$;
-comment on function private.sweep_recoveries() is
-  'Removes credentials a day after their end, guesses that count no more and leases that ran out; says how many rows.';
+comment on function private.sweep_recoveries(integer) is
+  'Removes up to at_most of each: credentials a day after they expired, guesses that no longer count, and expired leases. '
+  'Returns their number; 0 while another sweep runs.';

@@ -125,7 +125,7 @@ $$;
 comment on function private.mfa_claims(jsonb) is
   'The claims that the rule of required MFA reads, and nothing else of a token: what a challenge keeps of its approver.';
 
-create or replace function private.sweep_login_challenges() returns integer
+create or replace function private.sweep_login_challenges(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security invoker
@@ -134,15 +134,22 @@ as $$
 declare
   swept integer;
 begin
-  -- One sweeper at a time; the others find nothing to do.
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_login_challenges', 0)) then
     return 0;
   end if;
   delete from private.login_challenges c
-  where c.expires_at < now() - interval '1 hour' and (c.valid_until is null or c.valid_until < now());
+  where c.id = any (array(
+    select o.id
+    from private.login_challenges o
+    where o.expires_at < now() - interval '1 hour' and (o.valid_until is null or o.valid_until < now())
+    order by o.expires_at
+    limit at_most
+    for update skip locked
+  ));
   get diagnostics swept = row_count;
   return swept;
 end
 $$;
-comment on function private.sweep_login_challenges() is
-  'Forgets challenges an hour after their end, and bound approvals once they are no longer valid; returns how many.';
+comment on function private.sweep_login_challenges(integer) is
+  'Removes up to at_most challenges an hour after they expired, and bound approvals once they are no longer valid. Returns '
+  'their number; 0 while another sweep runs.';

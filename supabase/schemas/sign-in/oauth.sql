@@ -131,22 +131,35 @@ comment on function private.complete_oauth_attempt(text, text, text, text) is
   'identity and voids the code; refuse voids it, and takes away the account or the identity that it had just made.';
 
 -- Definer: as complete_oauth_attempt.
-create or replace function private.sweep_oauth_attempts() returns void
+create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
   language plpgsql
   volatile
   security definer
   set search_path = ''
 as $$
+declare
+  swept integer;
+  removed integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_oauth_attempts', 0)) then
-    return;
+    return 0;
   end if;
-  delete from private.oauth_attempts a where a.expires_at < now();
-  -- One step beyond the attempt's own lifetime, so that no link under way loses what it waits for.
+  delete from private.oauth_attempts a
+  where a.state_hash = any (array(
+    select o.state_hash from private.oauth_attempts o
+    where o.expires_at < now() order by o.expires_at limit at_most for update skip locked
+  ));
+  get diagnostics swept = row_count;
+  -- One step longer than an attempt lives, so that a link in progress keeps the identity it waits for.
   perform private.remove_identity(n.identity_id)
-  from private.unconfirmed_identities n
-  where n.created_at < now() - interval '15 minutes';
+  from (
+    select o.identity_id from private.unconfirmed_identities o
+    where o.created_at < now() - interval '15 minutes' order by o.created_at limit at_most
+  ) as n;
+  get diagnostics removed = row_count;
+  return swept + removed;
 end
 $$;
-comment on function private.sweep_oauth_attempts() is
-  'Forgets attempts that have expired, and takes off identities whose link nobody came back to finish.';
+comment on function private.sweep_oauth_attempts(integer) is
+  'Removes up to at_most expired attempts, and as many identities whose link nobody came back to finish. Returns their '
+  'number; 0 while another sweep runs.';

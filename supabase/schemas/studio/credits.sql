@@ -3,16 +3,20 @@
 -- Definer: as ai.read_usage.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
-  before_id bigint default null, page_size integer default 50
+  before_id bigint default null, page_size integer default 50, with_totals boolean default true
 ) returns jsonb
   language plpgsql
   stable
   security definer
   set search_path = ''
   set timezone = 'UTC'
+  -- A plan for every range and position reads an account's whole ledger.
+  set plan_cache_mode = force_custom_plan
 as $$
 declare
   asked record := ai.usage_window(given_from, given_to, 30);
+  last_id bigint := coalesce(before_id, 9223372036854775807);
+  listed jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -20,7 +24,55 @@ begin
   if asked.fault is not null then
     return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
   end if;
-  return (
+  listed := jsonb_build_object(
+    'outcome', 'listed',
+    'from', ai.utc_text_microseconds(asked.window_from),
+    'to', ai.utc_text_microseconds(asked.window_to),
+    'entries', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object(
+          'id', p.id::text,
+          'createdAt', ai.utc_text_microseconds(p.created_at),
+          'payer', p.payer,
+          'kind', p.kind,
+          'amount', trim_scale(p.amount)::text,
+          'balanceAfter', trim_scale(p.balance_after)::text,
+          'runId', p.run_id,
+          'description', p.description
+        )
+        order by p.id desc
+      ), '[]')
+      from (
+        select case when a.workspace_id is null then 'member' else 'workspace' end as payer, e.*
+        from ai.credit_accounts_of(member_id, workspace) a
+        cross join lateral (
+          select *
+          from ai.credit_ledger l
+          where l.account_id = a.id
+            and l.created_at >= asked.window_from
+            and l.created_at < asked.window_to
+            and l.id < last_id
+            -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
+            and (
+              a.workspace_id is not null
+              or l.run_id is null
+              or exists (
+                select from ai.runs r
+                where r.created_at = l.run_created_at and r.id = l.run_id and r.workspace_id = workspace
+              )
+            )
+          order by l.id desc
+          limit page_size
+        ) as e
+        order by e.id desc
+        limit page_size
+      ) p
+    )
+  );
+  if not with_totals then
+    return listed;
+  end if;
+  return listed || (
     with accounts as materialized (
       select a.*, case when a.workspace_id is null then 'member' else 'workspace' end as payer
       from ai.credit_accounts_of(member_id, workspace) a
@@ -31,9 +83,6 @@ begin
       select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits
     )
     select jsonb_build_object(
-      'outcome', 'listed',
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
       'payer', (select p.payer from public.workspaces w join ai.plans p on p.id = w.plan_id where w.id = workspace),
       'accounts', (
         select coalesce(jsonb_agg(
@@ -62,54 +111,15 @@ begin
           ))::text
         )
         from runs r cross join others o
-      ),
-      'entries', (
-        select coalesce(jsonb_agg(
-          jsonb_build_object(
-            'id', p.id::text,
-            'createdAt', ai.utc_text_microseconds(p.created_at),
-            'payer', p.payer,
-            'kind', p.kind,
-            'amount', trim_scale(p.amount)::text,
-            'balanceAfter', trim_scale(p.balance_after)::text,
-            'runId', p.run_id,
-            'description', p.description
-          )
-          order by p.id desc
-        ), '[]')
-        from (
-          select a.payer, e.*
-          from accounts a
-          cross join lateral (
-            select *
-            from ai.credit_ledger l
-            where l.account_id = a.id
-              and l.created_at >= asked.window_from
-              and l.created_at < asked.window_to
-              and (before_id is null or l.id < before_id)
-              -- A member's balance pays in each of their free workspaces: only this one's runs belong here.
-              and (
-                a.payer = 'workspace'
-                or l.run_id is null
-                or exists (
-                  select from ai.runs r
-                  where r.created_at = l.run_created_at and r.id = l.run_id and r.workspace_id = workspace
-                )
-              )
-            order by l.id desc
-            limit page_size
-          ) as e
-          order by e.id desc
-          limit page_size
-        ) p
       )
     )
   );
 end
 $$;
-comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer) is
+comment on function ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean) is
   'What a member with use_ai_studio reads of credits: balances, a page of the ledger, and what was used in the window, '
-  'which is what runs were billed and what was deducted without one. By default the last 30 days.';
+  'which is what runs were billed and what was deducted without one. By default the last 30 days. A file, which is read '
+  'page by page, asks for no totals and no balances.';
 
 create or replace function ai.credit_accounts_of(member_id uuid, workspace uuid) returns setof ai.credit_accounts
   language sql

@@ -108,7 +108,7 @@ comment on function ai.retained_content(uuid, uuid) is
   'deleted. Granted to nobody.';
 
 -- Definer: the server's service role deletes nothing by itself.
-create or replace function ai.delete_expired_content(most integer default 5000) returns integer
+create or replace function ai.delete_expired_content(most integer default 1000) returns integer
   language plpgsql
   volatile
   security definer

@@ -6,49 +6,132 @@ create or replace function ai.list_runs(
   workspace uuid,
   filter jsonb default '{}',
   before jsonb default null,
-  page_size integer default 50
+  page_size integer default 50,
+  scan_limit integer default null
 ) returns jsonb
   language plpgsql
   stable
   security definer
   set search_path = ''
+  -- A plan for every filter uses no index and reads every partition.
+  set plan_cache_mode = force_custom_plan
 as $$
 declare
   visible boolean := ai.cost_visible(workspace);
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  ends_at timestamptz := coalesce((filter ->> 'to')::timestamptz, 'infinity');
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+  of_model text := filter ->> 'model';
+  of_feature text := filter ->> 'feature';
+  of_status text := filter ->> 'status';
+  of_key uuid := (filter ->> 'keyId')::uuid;
+  of_app uuid := (filter ->> 'appId')::uuid;
+  of_request text := filter ->> 'requestId';
+  window_start timestamptz;
+  found_runs jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  return jsonb_build_object(
-    'outcome', 'listed',
-    'runs', (
-      select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]')
-      from (
-        select *
-        from ai.runs r
-        where r.workspace_id = workspace
-          and (filter ->> 'from' is null or r.created_at >= (filter ->> 'from')::timestamptz)
-          and (filter ->> 'to' is null or r.created_at < (filter ->> 'to')::timestamptz)
-          and (filter ->> 'model' is null or r.model_id = filter ->> 'model')
-          and (filter ->> 'feature' is null or r.feature = filter ->> 'feature')
-          and (filter ->> 'status' is null or r.status = filter ->> 'status')
-          and (filter ->> 'keyId' is null or r.key_id = (filter ->> 'keyId')::uuid)
-          and (filter ->> 'appId' is null or r.app_id = (filter ->> 'appId')::uuid)
-          and (filter ->> 'requestId' is null or r.request_id = filter ->> 'requestId')
-          and (
-            before is null
-            or (r.created_at, r.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
-          )
-        order by r.created_at desc, r.id desc
-        limit page_size
-      ) r
-    )
-  );
+  -- These filters have no index, which every call would pay for. A request id has one.
+  if scan_limit is not null and of_request is null
+    and num_nonnulls(of_model, of_feature, of_status, of_key, of_app) > 0
+  then
+    select r.created_at into window_start
+    from ai.runs r
+    where r.workspace_id = workspace and r.created_at >= starts_at and r.created_at < ends_at and r.created_at <= last_at
+    order by r.created_at desc
+    offset scan_limit
+    limit 1;
+    starts_at := coalesce(window_start, starts_at);
+  end if;
+  select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
+  from (
+    select *
+    from ai.runs r
+    where r.workspace_id = workspace
+      and r.created_at >= starts_at
+      and r.created_at < ends_at
+      -- Prunes partitions, which the comparison of rows does not.
+      and r.created_at <= last_at
+      and (r.created_at, r.id) < (last_at, last_id)
+      and (of_model is null or r.model_id = of_model)
+      and (of_feature is null or r.feature = of_feature)
+      and (of_status is null or r.status = of_status)
+      and (of_key is null or r.key_id = of_key)
+      and (of_app is null or r.app_id = of_app)
+      and (of_request is null or r.request_id = of_request)
+    order by r.created_at desc, r.id desc
+    limit page_size
+  ) r;
+  if window_start is not null and jsonb_array_length(found_runs) < page_size then
+    window_start := ai.runs_may_exist_before(workspace, filter, window_start);
+    return jsonb_build_object(
+      'outcome', 'listed',
+      'runs', found_runs,
+      'continueBefore', case when window_start is not null then
+        jsonb_build_object('createdAt', window_start, 'id', '00000000-0000-0000-0000-000000000000')
+      end
+    );
+  end if;
+  return jsonb_build_object('outcome', 'listed', 'runs', found_runs);
 end
 $$;
-comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer) is
-  'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs } or '
-  '{ outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, requestId.';
+comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
+  'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
+  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, requestId. '
+  'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
+  'from, and null when no older run can match.';
+
+create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  last_day date := (moment at time zone 'UTC')::date;
+  of_model text := filter ->> 'model';
+  of_feature text := filter ->> 'feature';
+  of_status text := filter ->> 'status';
+  of_app uuid := (filter ->> 'appId')::uuid;
+  of_key uuid := (filter ->> 'keyId')::uuid;
+  of_lineage uuid := (select k.lineage_id from ai.keys k where k.id = of_key);
+  day date;
+begin
+  -- Sums do not count open runs apart, and today has none.
+  if of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+    return moment;
+  end if;
+  select greatest(
+    (
+      select u.day
+      from ai.usage_daily u
+      where u.workspace_id = workspace
+        and u.day <= last_day
+        and (of_model is null or u.model_id = of_model)
+        and (of_feature is null or u.feature = of_feature)
+        and (of_app is null or u.app_id = of_app)
+        and (of_key is null or u.key_lineage_id = of_lineage)
+        and (of_status is null or case of_status when 'failed' then u.failed > 0 else u.requests > u.failed end)
+      order by u.day desc
+      limit 1
+    ),
+    -- Days that changed since they were summed.
+    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+  ) into day;
+  if day is null or day < (starts_at at time zone 'UTC')::date then
+    return null;
+  end if;
+  return least(moment, (day + 1)::timestamp at time zone 'UTC');
+end
+$$;
+comment on function ai.runs_may_exist_before(uuid, jsonb, timestamptz) is
+  'Returns the moment before which a workspace may have runs that ai.list_runs'' filter names, by the sums of days: at most '
+  'the given one; null when there are none.';
 
 -- Definer: as ai.list_runs.
 create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb

@@ -1,0 +1,169 @@
+import type pg from "pg";
+import { insertRuns } from "../../load/insert-runs.ts";
+import { createLoadTenant, type LoadTenant } from "../../load/load-tenant.ts";
+
+/** How much there is of each thing; a list is measured against the one that it grows with. */
+export type Size = { runs: number; accounts: number };
+
+/** The account, workspace and keys that are measured. */
+export type GrowthTenant = LoadTenant & {
+  /** A key and an app of the workspace that no run is of. */
+  idleKeyId: string;
+  idleAppId: string;
+  /** An account without demo data, with many sessions. */
+  accountId: string;
+};
+
+const days = 365;
+const runsPerBatch = 20_000;
+const accountsPerBatch = 2_000;
+const domain = "growth.test";
+
+/**
+ * Adds what is missing up to a size, in batches that are committed one by one: a build that was stopped continues.
+ * One workspace has nine of ten runs; the others are of all accounts.
+ * @param options.show is called after each batch
+ * @throws the signal's reason once it has aborted
+ */
+export async function grow(
+  client: pg.Client,
+  { size, show, signal }: { size: Size; show: (what: string) => void; signal: AbortSignal },
+): Promise<GrowthTenant> {
+  await createPastPartitions(client);
+  const tenant = await findTenant(client);
+  for (let have = await count(client, countAccounts); have < size.accounts; have += accountsPerBatch) {
+    signal.throwIfAborted();
+    show(`${have.toLocaleString("en")} of ${size.accounts.toLocaleString("en")} accounts`);
+    await client.query(insertAccounts, [have, Math.min(accountsPerBatch, size.accounts - have), domain, days]);
+  }
+  const runs = size.runs - size.accounts;
+  for (let have = await count(client, countRuns, [tenant.workspaceId]); have < runs; have += runsPerBatch) {
+    signal.throwIfAborted();
+    show(`${have.toLocaleString("en")} of ${runs.toLocaleString("en")} runs`);
+    await insertRuns(client, tenant, { runs: Math.min(runsPerBatch, runs - have), days });
+  }
+  show("sessions, costs and logs");
+  await client.query(insertSessions, [tenant.accountId, Math.round(size.accounts / 100)]);
+  await client.query(insertCosts, [tenant.workspaceId, tenant.appId, Math.round(size.runs / 20), days]);
+  await client.query(insertAuditLog, [Math.round(size.accounts / 10), days]);
+  show("sums of days");
+  while ((await count(client, "select ai.roll_up_usage(31) as count")) > 0) signal.throwIfAborted();
+  show("vacuum");
+  await client.query("vacuum analyze");
+  return tenant;
+}
+
+async function count(client: pg.Client, sql: string, values: unknown[] = []): Promise<number> {
+  const { rows } = await client.query<{ count: number }>(sql, values);
+  return rows[0]?.count ?? 0;
+}
+
+const countAccounts = `select count(*)::integer as count from auth.users where email like '%@${domain}'`;
+const countRuns = "select count(*)::integer as count from ai.runs where workspace_id = $1";
+
+/** Runs of the past belong into months of their own, as they would have got them. */
+async function createPastPartitions(client: pg.Client): Promise<void> {
+  await client.query(`
+    set timezone = 'UTC';
+    do $do$
+    declare
+      month timestamptz;
+    begin
+      for month in select generate_series(date_trunc('month', now()) - interval '12 months', now(), '1 month') loop
+        continue when to_regclass(format('ai.runs_%s', to_char(month, 'YYYY_MM'))) is not null;
+        execute format(
+          'create table ai.runs_%s partition of ai.runs for values from (%L) to (%L) with (fillfactor = 45)',
+          to_char(month, 'YYYY_MM'), month, month + interval '1 month'
+        );
+        perform ai.protect_partition(format('ai.runs_%s', to_char(month, 'YYYY_MM'))::regclass);
+      end loop;
+    end
+    $do$;
+    reset timezone`);
+}
+
+async function findTenant(client: pg.Client): Promise<GrowthTenant> {
+  const { rows } = await client.query<GrowthTenant>(readTenant);
+  if (rows[0]) return rows[0];
+  const tenant = await createLoadTenant(client);
+  await client.query("select ai.create_key($1, $2, 'Idle', 'idleidleidle', sha256('idle'))", [
+    tenant.workspaceId,
+    tenant.ownerId,
+  ]);
+  await client.query(
+    `select private.register_app(
+       app_name => 'growth-idle', display_name => 'Idle', kind => 'external', origins => '{}',
+       scopes => '{ai:use}', secret_hash => sha256('idle'), reason => 'Growth'
+     )`,
+  );
+  await client.query(insertAccounts, [-1, 1, domain, days]);
+  return findTenant(client);
+}
+
+const readTenant = `
+  select w.id as "workspaceId", w.created_by as "ownerId", k.external_app_id as "appId", k.id as "keyId", '' as key,
+    i.id as "idleKeyId", a.id as "idleAppId", u.id as "accountId"
+  from public.workspaces w
+  join ai.keys k on k.workspace_id = w.id and k.name = 'Load'
+  join ai.keys i on i.workspace_id = w.id and i.name = 'Idle'
+  join private.apps a on a.name = 'growth-idle'
+  join auth.users u on u.email = 'person-0@${domain}'
+  where w.name = 'Load'`;
+
+// As the identity backend writes it; triggers make profile, workspace and roles. Each account makes one run.
+const insertAccounts = `
+  with numbers as (
+    select $1::integer + n as number from generate_series(1, $2::integer) n
+  ), people as (
+    insert into auth.users (
+      id, instance_id, aud, role, email, email_confirmed_at, raw_app_meta_data, raw_user_meta_data, created_at, updated_at
+    )
+    select
+      gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'authenticated', 'authenticated',
+      format('person-%s@%s', number, $3::text), now(), '{}', jsonb_build_object('full_name', format('Person %s', number)),
+      now(), now()
+    from numbers
+    returning id
+  ), events as (
+    insert into public.security_events (user_id, kind, method, ip, device)
+    select id, 'sign_in', 'password', '2001:db8::1', 'Chrome on macOS' from people
+  )
+  insert into ai.runs (
+    id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature, request_id, model_id, routes,
+    route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd, reserved_usd,
+    reserved_credits, latency_ms, settled_at
+  )
+  select
+    ai.run_id(moment), moment, gen_random_uuid(), id, 'session', 'interactive', 'chat', gen_random_uuid()::text,
+    'demo-chat', '[{"position": 1, "provider": "demo", "model": "demo", "prices": []}]', 1, 1, 'succeeded', 200,
+    'provider', 100, 100, 0.0001, 0, 0, 500, moment
+  from (select id, now() - random() * $4::integer * interval '24 hours' as moment from people) p`;
+
+const insertSessions = `
+  with missing as (
+    select n from generate_series(1, $2::integer - (select count(*)::integer from auth.sessions where user_id = $1)) n
+  ), made as (
+    insert into auth.sessions (id, user_id, aal, created_at, refreshed_at, ip, user_agent)
+    select gen_random_uuid(), $1, 'aal1', now() - n * interval '1 hour', now() - n * interval '30 minutes', '2001:db8::1', 'node'
+    from missing
+    returning id, created_at
+  )
+  insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, created_at)
+  select $1, 'sign_in', 'password', m.id, '2001:db8::1', 'Mozilla/5.0', 'Chrome on macOS', m.created_at
+  from made m`;
+
+const insertCosts = `
+  insert into ai.external_provider_costs (
+    workspace_id, app_id, provider, account_id, external_run_id, amount_usd, occurred_at, observed_at, recorded_at
+  )
+  select
+    $1, $2, 'openai', 'account', 'run-' || n, 0.01, moment, moment, moment
+  from (
+    select n, now() - random() * $4::integer * interval '24 hours' as moment
+    from generate_series(1 + (select count(*) from ai.external_provider_costs where workspace_id = $1), $3::integer) n
+  ) as r`;
+
+const insertAuditLog = `
+  insert into private.admin_audit_log (action, target, reason, created_at)
+  select 'growth.entry', 'target ' || n, 'Growth', now() - random() * $2::integer * interval '24 hours'
+  from generate_series(1 + (select count(*) from private.admin_audit_log where action = 'growth.entry'), $1::integer) n`;

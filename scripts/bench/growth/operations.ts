@@ -1,0 +1,122 @@
+import type { GrowthTenant } from "./data.ts";
+
+/** How an operation may grow from one size to one a hundred times as large. */
+export type Bound = "constant" | "logarithmic" | { linear: string };
+
+/** One read of the database as pages and API make it. */
+export type Operation = { what: string; sql: string; values: unknown[]; bound: Bound };
+
+const hour = 3_600_000;
+const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString();
+const absent = "00000000-0000-4000-8000-000000000000";
+
+/** The operations that are measured at each size. */
+export function operations(tenant: GrowthTenant): Operation[] {
+  const { workspaceId, ownerId, accountId } = tenant;
+  const member = [ownerId, workspaceId];
+  const runs = (what: string, filter: object, bound: Bound = "constant"): Operation => ({
+    what: `runs: ${what}`,
+    sql: "select ai.list_runs($1, $2, $3, null, 51, 20000)",
+    values: [...member, filter],
+    bound,
+  });
+  const window = "reads the runs of the window, up to 20,000";
+  return [
+    runs("newest", {}),
+    runs("a day ago", { from: ago(48), to: ago(24) }),
+    runs("an hour of six months ago", { from: ago(4_320), to: ago(4_319) }),
+    runs("unknown request id", { requestId: absent }),
+    runs("by model", { model: "demo-chat" }),
+    runs("idle key", { keyId: tenant.idleKeyId }, { linear: window }),
+    runs("another app", { appId: tenant.idleAppId }, { linear: window }),
+    runs("absent model", { model: "absent" }, { linear: window }),
+    runs("absent feature", { feature: "absent" }, { linear: window }),
+    runs("failed of 30 days", { status: "failed", from: ago(720), to: ago(0) }),
+    runs("running", { status: "running" }, { linear: window }),
+    {
+      what: "runs: a page of half a year ago",
+      sql: "select ai.list_runs($1, $2, '{}', $3, 51, 20000)",
+      values: [...member, { createdAt: ago(4_380), id: absent }],
+      bound: "constant",
+    },
+    {
+      what: "credits: a page",
+      sql: "select ai.read_credits($1, $2)",
+      values: member,
+      bound: { linear: "reads the runs of today and of the days that the window cuts" },
+    },
+    {
+      what: "credits: 5,000 records of a file",
+      sql: "select ai.read_credits($1, $2, page_size => 5001, with_totals => false)",
+      values: member,
+      bound: "constant",
+    },
+    {
+      what: "imported costs: a page",
+      sql: "select ai.list_provider_costs($1, $2, with_totals => false)",
+      values: member,
+      bound: "constant",
+    },
+    {
+      what: "imported costs: absent provider",
+      sql: "select ai.list_provider_costs($1, $2, filter => '{\"provider\": \"absent\"}', with_totals => false)",
+      values: member,
+      bound: { linear: "reads the records of the window" },
+    },
+    {
+      what: "sessions of an account with many",
+      sql: "select count(*) from private.account_sessions($1)",
+      values: [accountId],
+      bound: "logarithmic",
+    },
+    { what: "console: one account", sql: "select private.account_overview($1)", values: [accountId], bound: "logarithmic" },
+    {
+      what: "console: timeline of an account",
+      sql: "select private.account_timeline($1)",
+      values: [accountId],
+      bound: "constant",
+    },
+    {
+      what: "console: account by email",
+      sql: "select private.search_accounts('person-77@growth.test')",
+      values: [],
+      bound: "constant",
+    },
+    {
+      what: "console: part of an email of one account",
+      sql: "select private.search_accounts('rson-1777@grow')",
+      values: [],
+      bound: "logarithmic",
+    },
+    {
+      what: "console: part of an email of all accounts",
+      sql: "select private.search_accounts('growth')",
+      values: [],
+      bound: "constant",
+    },
+    {
+      what: "console: absent part",
+      sql: "select private.search_accounts('qqzzqq')",
+      values: [],
+      bound: "logarithmic",
+    },
+    {
+      what: "console: workspace by part of its name",
+      sql: "select private.search_workspaces('son 1777')",
+      values: [],
+      bound: "logarithmic",
+    },
+    {
+      what: "console: workspaces of a member",
+      sql: "select private.search_workspaces('person-77@growth.test')",
+      values: [],
+      bound: "constant",
+    },
+    {
+      what: "console: run by request id",
+      sql: "select private.find_runs($1)",
+      values: [absent],
+      bound: "constant",
+    },
+  ];
+}

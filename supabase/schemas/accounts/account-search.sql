@@ -1,0 +1,24 @@
+-- The console's copy of emails and names, which has indexes that auth.users cannot have.
+
+-- Definer: neither the identity backend nor people hold a grant on the copy.
+create or replace function private.index_account() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  insert into private.account_search (user_id, email, terms)
+  select u.id, u.email, lower(concat_ws(e'\n', u.email, p.display_name))
+  from auth.users u
+  left join public.profiles p on p.id = u.id
+  where u.id = new.id
+  on conflict (user_id) do update set email = excluded.email, terms = excluded.terms;
+  return null;
+end
+$$;
+comment on function private.index_account() is 'Keeps an account''s row of private.account_search.';
+
+create or replace trigger index_account after insert or update of display_name on public.profiles
+  for each row execute function private.index_account();
+comment on trigger index_account on public.profiles is 'The console finds accounts by a part of the name.';

@@ -30,9 +30,8 @@ export function pageOf<Row>(
   return { records, nextCursor: last === undefined ? null : cursorOf(last) };
 }
 
-const position = z.object({ createdAt: offsetTime, id: z.uuid() });
-
 /** Where a page of a list that is ordered by creation ends. */
+export const position = z.object({ createdAt: offsetTime, id: z.uuid() });
 export type Position = z.infer<typeof position>;
 
 /** The opaque text of a position. */

@@ -12,6 +12,9 @@ const hour = 60 * minute;
 /** Above what the Data API lets a statement take, and below the shortest interval. */
 const timeoutMs = 10 * second;
 
+/** How many rows of a kind one call removes. Each call commits, so that others wait for a few rows and not for all. */
+const batch = 1_000;
+
 /**
  * What keeps the database tidy, as often as pg_cron does it where that is present. One does it at a time: where another
  * server or pg_cron is at it, the database answers at once that there is nothing to do.
@@ -49,7 +52,7 @@ export function upkeep(env: Env): ScheduledTask[] {
   return (Object.keys(upkeepFunctions) as UpkeepName[]).map((name) => upkeepTask(env, name));
 }
 
-/** One piece of {@link upkeep}. */
+/** One piece of {@link upkeep}. Calls again as long as the function removes whole batches. */
 export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
   const { schema, name: functionName, args, intervalMs }: DatabaseFunction = upkeepFunctions[name];
   const database = createServiceClient(env, { timeoutMs }).schema(schema);
@@ -57,8 +60,12 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
     name,
     intervalMs,
     async run(signal) {
-      const { error } = await database.rpc(functionName, args).abortSignal(signal);
-      if (error) throw new Error(`${error.code} ${error.message}`);
+      let deleted: unknown;
+      do {
+        const { data, error } = await database.rpc(functionName, args).abortSignal(signal);
+        if (error) throw new Error(`${error.code} ${error.message}`);
+        deleted = data;
+      } while (typeof deleted === "number" && deleted >= batch && !signal.aborted);
     },
   };
 }

@@ -251,7 +251,7 @@ const harmless: [what: string, sql: string][] = [
     "what hosted Supabase and other schemas hold",
     `create schema storage; create table storage.objects (id integer); grant all on storage.objects to anon;
      create function public.rls_auto_enable() returns event_trigger language plpgsql as $$ begin end $$;
-     create extension pg_trgm with schema public; grant all on all tables in schema ai to postgres`,
+     create extension unaccent with schema public; grant all on all tables in schema ai to postgres`,
   ],
   [
     "settings of the database that change how definitions are printed",

@@ -3,17 +3,15 @@ import { csvFile } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { readFileRange } from "../../studio/range.ts";
 import { ledgerColumns } from "../../studio/usage/ledger.tsx";
-import { readCredits } from "../../studio/usage/usage.ts";
+import { listLedgerEntries } from "../../studio/usage/usage.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The ledger of a range as a file, all of it. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { from, to } = readFileRange(request, context);
-  const pages = eachPage(async (cursor) => {
-    const query = { from, to, limit: recordsPerRead, cursor };
-    const { entries: records, nextCursor } = await readCredits(context, { reader: member, query });
-    return { records, nextCursor };
-  });
+  const pages = eachPage((cursor) =>
+    listLedgerEntries(context, { reader: member, query: { from, to, limit: recordsPerRead, cursor } }),
+  );
   return csvFile(ledgerColumns, { name: `credits-${from.slice(0, 10)}`, pages });
 }

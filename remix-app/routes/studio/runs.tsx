@@ -49,7 +49,13 @@ export default function RunsPage() {
       <RangeForm range={range} optional />
       <RunFilterForm asked={asked} search={search} />
       <Panel>
-        <RunList runs={runs} runsPath={path} filtered={range !== null || Object.keys(asked).length > 0} now={now} />
+        <RunList
+          runs={runs}
+          runsPath={path}
+          filtered={range !== null || Object.keys(asked).length > 0}
+          searchedAll={older === null}
+          now={now}
+        />
       </Panel>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
         {first ? null : (
@@ -59,7 +65,7 @@ export default function RunsPage() {
         )}
         {older ? (
           <Link className={buttonClass("secondary")} to={older}>
-            Older runs
+            {runs.length === 0 ? "Continue searching" : "Older runs"}
           </Link>
         ) : null}
       </nav>

@@ -9,8 +9,14 @@ import { Credits, Usd } from "../../ui/money.tsx";
 import type { RunSummary } from "./run-schema.ts";
 
 /** Runs as a table, and as cards of the columns that matter where the screen is small. */
-export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered: boolean; now: string }) {
-  const { runs, runsPath, filtered, now } = props;
+export function RunList(props: {
+  runs: RunSummary[];
+  runsPath: string;
+  filtered: boolean;
+  searchedAll: boolean;
+  now: string;
+}) {
+  const { runs, runsPath, filtered, searchedAll, now } = props;
   const costVisible = runs.some(({ costUsd }) => costUsd !== null);
   return (
     <DataTable
@@ -18,9 +24,11 @@ export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered:
       rows={runs}
       rowKey={({ id }) => id}
       empty={
-        filtered
-          ? "No run is like that. Take something out of the filter, or choose other days."
-          : "No run yet. Make a key and call the gateway: each call shows up here."
+        !searchedAll
+          ? "No matching run so far. Continue searching, or choose fewer days."
+          : filtered
+            ? "No run is like that. Take something out of the filter, or choose other days."
+            : "No run yet. Make a key and call the gateway: each call shows up here."
       }
       columns={[
         {

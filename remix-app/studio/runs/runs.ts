@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { type Tariff, tierPrices, unitPrice } from "#shared/money.ts";
 import { jsonNumber } from "#shared/raw-json.ts";
-import { pageOf, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
+import { pageOf, position, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { callAsMember, type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
 import { type RunFilter, type RunSummary, type RunUnitPrice, runAttempt, runStep, runSummary } from "./run-schema.ts";
@@ -49,7 +49,7 @@ function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPr
 }
 
 const listed = z.union([
-  z.object({ outcome: z.literal("listed"), runs: z.array(runSummary) }),
+  z.object({ outcome: z.literal("listed"), runs: z.array(runSummary), continueBefore: position.nullish() }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const read = z.union([
@@ -57,8 +57,12 @@ const read = z.union([
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
+/** How many runs a page looks at for a filter that has no index. */
+const scanLimit = 20_000;
+
 /**
- * A page of a workspace's runs, the newest first.
+ * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty and
+ * still have a next one: it looked at {@link scanLimit} runs.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(
@@ -68,11 +72,11 @@ export async function listRuns(
   const { filter, limit, cursor, ...member } = options;
   const { requestId } = context;
   const before = positionOf(cursor, { read: readCursor, requestId });
-  const args = { filter, before, page_size: limit + 1 };
+  const args = { filter, before, page_size: limit + 1, scan_limit: scanLimit };
   const answer = await callAsMember(context, { member, name: "list_runs", args, schema: listed });
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
-  return { runs, nextCursor };
+  return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
 
 /**

@@ -96,8 +96,23 @@ export async function readUsage(
   return { ...page, groupBy, rows: records.map(({ position: __, ...row }) => row), nextCursor };
 }
 
-const listedCredits = z.object({
+const listedEntries = z.object({
   outcome: z.literal("listed"),
+  entries: z.array(
+    z.object({
+      id: z.string(),
+      createdAt: z.string(),
+      payer: z.enum(["workspace", "member"]),
+      kind: z.enum(["grant", "purchase", "usage", "adjustment", "refund"]),
+      amount: amountText,
+      balanceAfter: amountText,
+      runId: z.uuid().nullable(),
+      description: z.string().nullable(),
+    }),
+  ),
+});
+
+const listedCredits = listedEntries.extend({
   from: z.string(),
   to: z.string(),
   payer: z.enum(["workspace", "member"]),
@@ -116,52 +131,59 @@ const listedCredits = z.object({
     unmeteredCredits: amountText,
     addedCredits: amountText,
   }),
-  entries: z.array(
-    z.object({
-      id: z.string(),
-      createdAt: z.string(),
-      payer: z.enum(["workspace", "member"]),
-      kind: z.enum(["grant", "purchase", "usage", "adjustment", "refund"]),
-      amount: amountText,
-      balanceAfter: amountText,
-      runId: z.uuid().nullable(),
-      description: z.string().nullable(),
-    }),
-  ),
 });
 
 /** Credits as the API answers them. */
 export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
 
 /** One change of a balance. Amounts are exact texts. */
-export type LedgerEntry = z.infer<typeof listedCredits>["entries"][number];
+export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
 
 /**
- * Balances, the ledger of a range, and what was used in it. In a free workspace the member's own balance is shown, with
- * this workspace's runs and what was deducted without one.
+ * Returns balances, a page of the ledger of a range, and what was used in it. In a free workspace the member's own balance
+ * is shown, with this workspace's runs and what was deducted without one.
  * @throws Response 400, 403, 503 as readStudio
  */
 export async function readCredits(
   context: AppLoadContext,
-  { reader, query: { from, to, limit, cursor } }: { reader: StudioReader; query: WindowQuery },
+  { reader, query }: { reader: StudioReader; query: WindowQuery },
 ) {
-  const position = positionOf(cursor, { read: readEntryId, requestId: context.requestId });
+  const args = creditArgs(context, query);
   const { outcome: _, ...page } = await readStudio(context, {
     reader,
     name: "read_credits",
-    args: {
-      given_from: from ?? null,
-      given_to: to ?? null,
-      before_id: position === null ? null : position[0],
-      page_size: limit + 1,
-    },
+    args,
     schema: listedCredits,
   });
-  const cursorOf = ({ id }: LedgerEntry) => writeKeyCursor([id]);
-  const { records: entries, nextCursor } = pageOf(page.entries, { limit, cursorOf });
+  const { records: entries, nextCursor } = pageOf(page.entries, { limit: query.limit, cursorOf: cursorOfEntry });
   return { ...page, entries, nextCursor };
 }
+
+/**
+ * Returns a page of {@link readCredits}' entries alone: a file needs no totals, which each of its pages would add up again.
+ * @throws Response 400, 403, 503 as readStudio
+ */
+export async function listLedgerEntries(
+  context: AppLoadContext,
+  { reader, query }: { reader: StudioReader; query: WindowQuery },
+) {
+  const args = { ...creditArgs(context, query), with_totals: false };
+  const { entries } = await readStudio(context, { reader, name: "read_credits", args, schema: listedEntries });
+  return pageOf(entries, { limit: query.limit, cursorOf: cursorOfEntry });
+}
+
+function creditArgs({ requestId }: AppLoadContext, { from, to, limit, cursor }: WindowQuery) {
+  const position = positionOf(cursor, { read: readEntryId, requestId });
+  return {
+    given_from: from ?? null,
+    given_to: to ?? null,
+    before_id: position === null ? null : position[0],
+    page_size: limit + 1,
+  };
+}
+
+const cursorOfEntry = ({ id }: LedgerEntry) => writeKeyCursor([id]);
 
 function readEntryId(cursor: string): string[] | null {
   const position = readKeyCursor(cursor, { length: 1 });

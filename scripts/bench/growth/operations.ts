@@ -59,7 +59,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
     },
     {
       what: "imported costs: absent provider",
-      sql: "select ai.list_provider_costs($1, $2, filter => '{\"provider\": \"absent\"}', with_totals => false)",
+      sql: 'select ai.list_provider_costs($1, $2, filter => \'{"provider": "absent"}\', with_totals => false)',
       values: member,
       bound: { linear: "reads the records of the window" },
     },
@@ -69,7 +69,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
       values: [accountId],
       bound: "logarithmic",
     },
-    { what: "console: one account", sql: "select private.account_overview($1)", values: [accountId], bound: "logarithmic" },
+    {
+      what: "console: one account",
+      sql: "select private.account_overview($1)",
+      values: [accountId],
+      bound: "logarithmic",
+    },
     {
       what: "console: timeline of an account",
       sql: "select private.account_timeline($1)",

@@ -50,6 +50,7 @@ const insertSql = `
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,
       account_id, 0, 0, streamed, latency / 4, latency, created_at + latency * interval '1 millisecond'
     from priced
+    order by created_at
     returning id, created_at, account_id, billed_credits
   ), paid as (
     update ai.credit_accounts a set balance = a.balance - due.credits
@@ -60,9 +61,9 @@ const insertSql = `
   insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id, created_at)
   select
     m.account_id, 'usage', -m.billed_credits,
-    p.balance_before - sum(m.billed_credits) over (partition by m.account_id order by m.id),
+    p.balance_before - sum(m.billed_credits) over (partition by m.account_id order by m.created_at, m.id),
     m.created_at, m.id, m.created_at
   from made m
   join paid p on p.id = m.account_id
   where m.billed_credits > 0
-  order by m.id`;
+  order by m.created_at, m.id`;

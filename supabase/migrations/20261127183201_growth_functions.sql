@@ -263,8 +263,9 @@ begin
       select private.uuid_or_null(term)
       union all
       select m.workspace_id
-      from private.find_accounts_exactly(term) as account_id
-      join public.workspace_members m on m.user_id = account_id
+      from public.workspace_members m
+      -- An array, so that the plan expects few accounts.
+      where m.user_id = any (array(select private.find_accounts_exactly(term)))
     );
   end if;
   return (
@@ -759,63 +760,70 @@ as $$
 declare
   visible boolean := ai.cost_visible(workspace);
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
-  ends_at timestamptz := coalesce((filter ->> 'to')::timestamptz, 'infinity');
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
-  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+  last_id uuid := (before ->> 'id')::uuid;
+  -- A comparison of rows, (created_at, id) < (last_at, last_id), would prune no partition.
+  ends_at timestamptz := least((filter ->> 'to')::timestamptz, last_at + interval '1 microsecond');
   of_model text := filter ->> 'model';
   of_feature text := filter ->> 'feature';
   of_status text := filter ->> 'status';
   of_key uuid := (filter ->> 'keyId')::uuid;
   of_app uuid := (filter ->> 'appId')::uuid;
   of_request text := filter ->> 'requestId';
-  window_start timestamptz;
+  scanned_to record;
+  older_than timestamptz;
   found_runs jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- These filters have no index, which every call would pay for. A request id has one.
-  if scan_limit is not null and of_request is null
-    and num_nonnulls(of_model, of_feature, of_status, of_key, of_app) > 0
-  then
-    select r.created_at into window_start
-    from ai.runs r
-    where r.workspace_id = workspace and r.created_at >= starts_at and r.created_at < ends_at and r.created_at <= last_at
-    order by r.created_at desc
-    offset scan_limit
-    limit 1;
-    starts_at := coalesce(window_start, starts_at);
+  -- A request id has an index. The other filters have none, which every call would pay for.
+  if of_request is not null or num_nonnulls(of_model, of_feature, of_status, of_key, of_app) = 0 then
+    scan_limit := null;
   end if;
   select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
   from (
     select *
-    from ai.runs r
-    where r.workspace_id = workspace
-      and r.created_at >= starts_at
-      and r.created_at < ends_at
-      -- Prunes partitions, which the comparison of rows does not.
-      and r.created_at <= last_at
-      and (r.created_at, r.id) < (last_at, last_id)
-      and (of_model is null or r.model_id = of_model)
-      and (of_feature is null or r.feature = of_feature)
-      and (of_status is null or r.status = of_status)
-      and (of_key is null or r.key_id = of_key)
-      and (of_app is null or r.app_id = of_app)
-      and (of_request is null or r.request_id = of_request)
-    order by r.created_at desc, r.id desc
+    from (
+      select *
+      from ai.runs r
+      where r.workspace_id = workspace
+        and r.created_at >= starts_at
+        and r.created_at < ends_at
+        and not (r.created_at = last_at and r.id >= last_id)
+        and (of_request is null or r.request_id = of_request)
+      order by r.created_at desc, r.id desc
+      limit scan_limit
+    ) as scanned
+    where (of_model is null or scanned.model_id = of_model)
+      and (of_feature is null or scanned.feature = of_feature)
+      and (of_status is null or scanned.status = of_status)
+      and (of_key is null or scanned.key_id = of_key)
+      and (of_app is null or scanned.app_id = of_app)
+    order by scanned.created_at desc, scanned.id desc
     limit page_size
   ) r;
-  if window_start is not null and jsonb_array_length(found_runs) < page_size then
-    window_start := ai.runs_may_exist_before(workspace, filter, window_start);
-    return jsonb_build_object(
-      'outcome', 'listed',
-      'runs', found_runs,
-      'continueBefore', case when window_start is not null then
-        jsonb_build_object('createdAt', window_start, 'id', '00000000-0000-0000-0000-000000000000')
-      end
-    );
+  if scan_limit is null or jsonb_array_length(found_runs) >= page_size then
+    return jsonb_build_object('outcome', 'listed', 'runs', found_runs);
   end if;
-  return jsonb_build_object('outcome', 'listed', 'runs', found_runs);
+  select r.created_at, r.id into scanned_to
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= starts_at
+    and r.created_at < ends_at
+    and not (r.created_at = last_at and r.id >= last_id)
+  order by r.created_at desc, r.id desc
+  offset scan_limit - 1
+  limit 1;
+  older_than := ai.runs_may_exist_before(workspace, filter, scanned_to.created_at);
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'runs', found_runs,
+    'continueBefore', case when older_than is not null then jsonb_build_object(
+      'createdAt', older_than,
+      'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end
+    ) end
+  );
 end
 $$;
 
@@ -838,7 +846,7 @@ declare
   day date;
 begin
   -- Sums do not count open runs apart, and today has none.
-  if of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
     return moment;
   end if;
   select greatest(

@@ -291,6 +291,7 @@ const outsideExports: Record<string, string> = {
   "private.recovery_overrides.revoked_by": "an act of the operator's office",
   "private.recovery_events.actor_id": "an act of the operator's office",
   "private.recovery_events.user_id": "the operator's log, which outlives the account",
+  "private.account_search.user_id": "a copy of the email and name, which are in the export",
   "private.announced_additions.user_id": "an addition under way, gone within a minute",
   "private.password_replacements.user_id": "what a session has yet to do; the session itself is listed",
   "private.oauth_attempts.user_id": "a visit to a provider's page under way, gone within minutes",

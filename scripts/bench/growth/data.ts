@@ -19,22 +19,38 @@ const runsPerBatch = 20_000;
 const accountsPerBatch = 2_000;
 const domain = "growth.test";
 
+type Progress = { show: (what: string) => void; signal: AbortSignal };
+
 /**
- * Adds what is missing up to a size, in batches that are committed one by one: a build that was stopped continues.
- * One workspace has nine of ten runs; the others are of all accounts.
- * @param options.show is called after each batch
- * @throws the signal's reason once it has aborted
+ * Brings a database to a size: rows, monthly partitions, sums of days, statistics.
+ * @throws the signal's reason once it has aborted; the next call continues
  */
 export async function grow(
   client: pg.Client,
-  { size, show, signal }: { size: Size; show: (what: string) => void; signal: AbortSignal },
+  { size, show, signal }: Progress & { size: Size },
 ): Promise<GrowthTenant> {
   await createPastPartitions(client);
-  const tenant = await findTenant(client);
+  const tenant = await growthTenant(client);
+  await fill(client, { tenant, size, show, signal });
+  show("sums of days");
+  while ((await count(client, "select ai.roll_up_usage(31) as count")) > 0) signal.throwIfAborted();
+  show("vacuum");
+  await client.query("vacuum (analyze, skip_locked)");
+  return tenant;
+}
+
+/**
+ * Adds the rows that are missing up to a size, batch by batch. One workspace has nine of ten runs; each account has one.
+ * @throws the signal's reason once it has aborted
+ */
+export async function fill(
+  client: pg.Client,
+  { tenant, size, show, signal }: Progress & { tenant: GrowthTenant; size: Size },
+): Promise<void> {
   for (let have = await count(client, countAccounts); have < size.accounts; have += accountsPerBatch) {
     signal.throwIfAborted();
     show(`${have.toLocaleString("en")} of ${size.accounts.toLocaleString("en")} accounts`);
-    await client.query(insertAccounts, [have, Math.min(accountsPerBatch, size.accounts - have), domain, days]);
+    await insertAccounts(client, { after: have, most: Math.min(accountsPerBatch, size.accounts - have) });
   }
   const runs = size.runs - size.accounts;
   for (let have = await count(client, countRuns, [tenant.workspaceId]); have < runs; have += runsPerBatch) {
@@ -42,15 +58,18 @@ export async function grow(
     show(`${have.toLocaleString("en")} of ${runs.toLocaleString("en")} runs`);
     await insertRuns(client, tenant, { runs: Math.min(runsPerBatch, runs - have), days });
   }
-  show("sessions, costs and logs");
-  await client.query(insertSessions, [tenant.accountId, Math.round(size.accounts / 100)]);
+  show("sessions, members, costs and logs");
+  await client.query(insertSessions, [tenant.accountId, Math.ceil(size.accounts / 100)]);
+  await client.query(insertMembers, [tenant.workspaceId, Math.ceil(size.accounts / 200), domain]);
   await client.query(insertCosts, [tenant.workspaceId, tenant.appId, Math.round(size.runs / 20), days]);
   await client.query(insertAuditLog, [Math.round(size.accounts / 10), days]);
-  show("sums of days");
-  while ((await count(client, "select ai.roll_up_usage(31) as count")) > 0) signal.throwIfAborted();
-  show("vacuum");
-  await client.query("vacuum analyze");
-  return tenant;
+}
+
+async function insertAccounts(client: pg.Client, { after, most }: { after: number; most: number }): Promise<void> {
+  const { rows } = await client.query<{ id: string }>(insertUsers, [after, most, domain]);
+  const ids = rows.map(({ id }) => id);
+  await client.query(insertSignIns, [ids]);
+  await client.query(insertOwnRuns, [ids, days]);
 }
 
 async function count(client: pg.Client, sql: string, values: unknown[] = []): Promise<number> {
@@ -82,7 +101,8 @@ async function createPastPartitions(client: pg.Client): Promise<void> {
     reset timezone`);
 }
 
-async function findTenant(client: pg.Client): Promise<GrowthTenant> {
+/** Returns what is measured; creates it in an empty database. */
+export async function growthTenant(client: pg.Client): Promise<GrowthTenant> {
   const { rows } = await client.query<GrowthTenant>(readTenant);
   if (rows[0]) return rows[0];
   const tenant = await createLoadTenant(client);
@@ -96,8 +116,8 @@ async function findTenant(client: pg.Client): Promise<GrowthTenant> {
        scopes => '{ai:use}', secret_hash => sha256('idle'), reason => 'Growth'
      )`,
   );
-  await client.query(insertAccounts, [-1, 1, domain, days]);
-  return findTenant(client);
+  await insertAccounts(client, { after: -1, most: 1 });
+  return growthTenant(client);
 }
 
 const readTenant = `
@@ -110,34 +130,47 @@ const readTenant = `
   join auth.users u on u.email = 'person-0@${domain}'
   where w.name = 'Load'`;
 
-// As the identity backend writes it; triggers make profile, workspace and roles. Each account makes one run.
-const insertAccounts = `
-  with numbers as (
-    select $1::integer + n as number from generate_series(1, $2::integer) n
-  ), people as (
-    insert into auth.users (
-      id, instance_id, aud, role, email, email_confirmed_at, raw_app_meta_data, raw_user_meta_data, created_at, updated_at
-    )
-    select
-      gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'authenticated', 'authenticated',
-      format('person-%s@%s', number, $3::text), now(), '{}', jsonb_build_object('full_name', format('Person %s', number)),
-      now(), now()
-    from numbers
-    returning id
-  ), events as (
-    insert into public.security_events (user_id, kind, method, ip, device)
-    select id, 'sign_in', 'password', '2001:db8::1', 'Chrome on macOS' from people
+// As the identity backend writes it; triggers make profile, workspace and roles.
+const insertUsers = `
+  insert into auth.users (
+    id, instance_id, aud, role, email, email_confirmed_at, raw_app_meta_data, raw_user_meta_data, created_at, updated_at
   )
+  select
+    gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'authenticated', 'authenticated',
+    format('person-%s@%s', number, $3::text), now(), '{}', jsonb_build_object('full_name', format('Person %s', number)),
+    now(), now()
+  from (select $1::integer + n as number from generate_series(1, $2::integer) n) as numbers
+  returning id`;
+
+const insertSignIns = `
+  insert into public.security_events (user_id, kind, method, ip, device)
+  select id, 'sign_in', 'password', '2001:db8::1', 'Chrome on macOS' from unnest($1::uuid[]) id`;
+
+const insertOwnRuns = `
   insert into ai.runs (
     id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature, request_id, model_id, routes,
     route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd, reserved_usd,
     reserved_credits, latency_ms, settled_at
   )
   select
-    ai.run_id(moment), moment, gen_random_uuid(), id, 'session', 'interactive', 'chat', gen_random_uuid()::text,
+    ai.run_id(moment), moment, p.workspace_id, p.user_id, 'session', 'interactive', 'chat', gen_random_uuid()::text,
     'demo-chat', '[{"position": 1, "provider": "demo", "model": "demo", "prices": []}]', 1, 1, 'succeeded', 200,
     'provider', 100, 100, 0.0001, 0, 0, 500, moment
-  from (select id, now() - random() * $4::integer * interval '24 hours' as moment from people) p`;
+  from (
+    select w.id as workspace_id, u.id as user_id, now() - random() * $2::integer * interval '24 hours' as moment
+    from unnest($1::uuid[]) as u (id)
+    join public.workspaces w on w.personal_user_id = u.id
+  ) as p`;
+
+const insertMembers = `
+  insert into public.workspace_members (workspace_id, user_id, role_id)
+  select $1, u.id, r.id
+  from auth.users u
+  join public.workspace_roles r on r.workspace_id = $1 and r.name = 'member'
+  where u.email like '%@' || $3
+  order by u.created_at, u.id
+  limit greatest(0, $2::integer - (select count(*) from public.workspace_members m where m.workspace_id = $1))
+  on conflict do nothing`;
 
 const insertSessions = `
   with missing as (

@@ -31,7 +31,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
     runs("another app", { appId: tenant.idleAppId }, { linear: window }),
     runs("absent model", { model: "absent" }, { linear: window }),
     runs("absent feature", { feature: "absent" }, { linear: window }),
-    runs("failed of 30 days", { status: "failed", from: ago(720), to: ago(0) }),
+    runs("failed of 30 days", { status: "failed", from: ago(720), to: ago(0) }, { linear: window }),
     runs("running", { status: "running" }, { linear: window }),
     {
       what: "runs: a page of half a year ago",
@@ -49,7 +49,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "credits: 5,000 records of a file",
       sql: "select ai.read_credits($1, $2, page_size => 5001, with_totals => false)",
       values: member,
-      bound: "constant",
+      bound: { linear: "reads 5,000 records, where there are so many" },
     },
     {
       what: "imported costs: a page",
@@ -115,7 +115,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "console: workspaces of a member",
       sql: "select private.search_workspaces('person-77@growth.test')",
       values: [],
-      bound: "constant",
+      bound: "logarithmic",
     },
     {
       what: "console: run by request id",

@@ -1,0 +1,38 @@
+import type pg from "pg";
+import { median } from "../statistics.ts";
+import type { Operation } from "./operations.ts";
+
+/** PL/pgSQL may keep one plan for all arguments after five executions. */
+const executionsBefore = 6;
+const readings = 15;
+/** Enough for a median of what is slow. */
+const patienceMs = 2_000;
+
+/** Returns the median time of an operation in ms, on a connection that has executed it six times. */
+export async function timeOperation(client: pg.Client, { sql, values }: Operation): Promise<number> {
+  for (let execution = 0; execution < executionsBefore; execution += 1) await client.query(sql, values);
+  const tookMs: number[] = [];
+  const begun = performance.now();
+  while (tookMs.length < readings && performance.now() - begun < patienceMs) {
+    const before = performance.now();
+    await client.query(sql, values);
+    tookMs.push(performance.now() - before);
+  }
+  return median(tookMs);
+}
+
+/** Returns how many rows an operation reads in its transaction, once it has been executed six times. */
+export async function countRowsRead(client: pg.Client, { sql, values }: Operation): Promise<number> {
+  for (let execution = 0; execution < executionsBefore; execution += 1) await client.query(sql, values);
+  const before = await rowsRead(client);
+  await client.query(sql, values);
+  return (await rowsRead(client)) - before;
+}
+
+async function rowsRead(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ rows: string }>(
+    `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) as rows
+     from pg_catalog.pg_stat_xact_user_tables where schemaname in ('public', 'private', 'ai', 'auth')`,
+  );
+  return Number(rows[0]?.rows);
+}

@@ -1,0 +1,49 @@
+import pg from "pg";
+import { expect, test } from "vitest";
+import { fill, growthTenant } from "../../scripts/bench/growth/data.ts";
+import { countRowsRead } from "../../scripts/bench/growth/measure.ts";
+import { type Bound, operations } from "../../scripts/bench/growth/operations.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+
+const small = { runs: 1_000, accounts: 50 };
+const tenfold = { runs: 10_000, accounts: 500 };
+/** A bitmap may read a few pages more than it returns. */
+const slack = 100;
+
+/** How many times as many rows an operation may read where there is ten times as much. */
+const mostOf = (bound: Bound) => (bound === "constant" ? 1.5 : bound === "logarithmic" ? 2 : 12);
+
+test("lists and searches read as many rows among ten times as many, after six executions", async () => {
+  const client = new pg.Client({ connectionString: readStack().supabase.dbUrl });
+  await client.connect();
+  try {
+    await client.query("begin");
+    const tenant = await growthTenant(client);
+    const progress = { show: () => undefined, signal: new AbortController().signal };
+    const measured: { what: string; bound: Bound; before: number; after: number }[] = [];
+    const measure = async (size: typeof small) => {
+      await client.query("reset enable_seqscan");
+      await fill(client, { tenant, size, ...progress });
+      await client.query("analyze");
+      // A small table is read whole, whatever indexes it has. Hosted disks read at random as fast as in order.
+      await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
+      const read: { what: string; bound: Bound; rows: number }[] = [];
+      for (const operation of operations(tenant)) {
+        // Or in the order of a page, until all of it has been compared.
+        await client.query(`set local enable_indexscan = ${operation.bound === "logarithmic" ? "off" : "on"}`);
+        read.push({ what: operation.what, bound: operation.bound, rows: await countRowsRead(client, operation) });
+      }
+      return read;
+    };
+    const before = await measure(small);
+    const after = await measure(tenfold);
+    for (const [place, { what, bound, rows }] of before.entries()) {
+      measured.push({ what, bound, before: rows, after: after[place]?.rows ?? Number.NaN });
+    }
+    const beyond = measured.filter(({ bound, before, after }) => !(after <= slack + before * mostOf(bound)));
+    expect(beyond).toEqual([]);
+  } finally {
+    await client.query("rollback");
+    await client.end();
+  }
+}, 60_000);

@@ -106,7 +106,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/runs`,
     summary: "List runs",
     description:
-      "A page looks at 20,000 runs for a filter by model, feature, status, keyId or appId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null.",
+      "A page looks at 10,000 runs for a filter by model, feature, status, keyId or appId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null.",
     query: runQuery,
     answers: [{ status: 200, description: "A page of runs, the newest first.", schema: runPage }],
     problems: ["INVALID_REQUEST", ...common],

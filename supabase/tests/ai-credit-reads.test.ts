@@ -25,6 +25,27 @@ async function deduct(db: Database, userId: string, amount: string): Promise<voi
   );
 }
 
+describe("a file of credits", () => {
+  test("has the same entries in pages, without totals", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    for (const amount of [1, 2, 3]) {
+      await db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [tenant.workspaceId, amount]);
+    }
+    const page = async (values: unknown[]) => {
+      const sql = "select ai.read_credits($1, $2, before_id => $3, page_size => $4, with_totals => $5) as answer";
+      type Page = { totals?: object; accounts?: object; entries: { id: string }[] };
+      const args = [tenant.ownerId, tenant.workspaceId, ...values];
+      return (await db.asRole("service_role", () => one<{ answer: Page }>(db, { sql, values: args }))).answer;
+    };
+    const whole = await page([null, 50, true]);
+    expect(whole).toMatchObject({ totals: {}, accounts: [{}] });
+    const first = await page([null, 2, false]);
+    expect(Object.keys(first).sort()).toEqual(["entries", "from", "outcome", "to"]);
+    const second = await page([first.entries.at(-1)?.id, 50, false]);
+    expect([...first.entries, ...second.entries]).toEqual(whole.entries);
+  });
+});
+
 describe("credits of a free workspace", () => {
   test("are the signed-in member's own balance, this workspace's runs, and deductions without one, each once", async ({
     db,

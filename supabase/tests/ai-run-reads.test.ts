@@ -3,7 +3,14 @@ import { createActor, workspaceRoles } from "./actors.ts";
 import { begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
-type Answer = { outcome: string; runs?: Record<string, unknown>[]; run?: Record<string, unknown>; steps?: unknown[] };
+type Position = { createdAt: string; id: string };
+type Answer = {
+  outcome: string;
+  runs?: Record<string, unknown>[];
+  continueBefore?: Position | null;
+  run?: Record<string, unknown>;
+  steps?: unknown[];
+};
 
 const call = (db: Database, sql: string, values: unknown[]) =>
   db.asRole(
@@ -76,6 +83,73 @@ describe("runs", () => {
     expect(await found({ status: "failed" })).toBe(0);
     expect(await found({ from: at })).toBe(1);
     expect(await found({ to: at })).toBe(0);
+  });
+
+  describe("by a filter without an index", () => {
+    const scan = (
+      db: Database,
+      {
+        tenant,
+        filter,
+        scanLimit,
+        before = null,
+      }: { tenant: Tenant; filter: object; scanLimit: number; before?: unknown },
+    ) =>
+      call(db, "ai.list_runs($1, $2, $3, $4, 50, $5)", [tenant.ownerId, tenant.workspaceId, filter, before, scanLimit]);
+
+    test("are looked for among so many, and further on the next page", async ({ db }) => {
+      const tenant = await createTenant(db, { credits: "1000000" });
+      const ids: unknown[] = [];
+      // All of one moment, as a transaction has it: their ids order them.
+      for (const feature of ["one", "two", "three"]) ids.push((await settledRun(db, tenant, { feature })).run_id);
+      const newestFirst = [...ids].sort().reverse();
+      const filter = { feature: (await read(db, tenant, newestFirst[2])).run?.feature };
+      expect(await scan(db, { tenant, filter, scanLimit: 3 })).toMatchObject({ runs: [{ id: newestFirst[2] }] });
+      const first = await scan(db, { tenant, filter, scanLimit: 2 });
+      expect(first).toMatchObject({ runs: [], continueBefore: { id: newestFirst[1] } });
+      const second = await scan(db, { tenant, filter, scanLimit: 2, before: first.continueBefore });
+      expect(second.runs).toMatchObject([{ id: newestFirst[2] }]);
+      expect(second.continueBefore ?? null).toBeNull();
+      // The release before asks without a limit, and takes a short page for the last one.
+      expect((await list(db, tenant, filter)).runs).toMatchObject([{ id: newestFirst[2] }]);
+    });
+
+    test("end where the sums of days have none, and continue at a day that has or that changed", async ({ db }) => {
+      const tenant = await createTenant(db, { credits: "1000000" });
+      await settledRun(db, tenant, { feature: "one" });
+      await settledRun(db, tenant, { feature: "two" });
+      const next = async (filter: object) => {
+        const { runs, continueBefore } = await scan(db, { tenant, filter, scanLimit: 1 });
+        expect(runs).toEqual([]);
+        return continueBefore ?? null;
+      };
+      const absent = { feature: "absent" };
+      expect(await next(absent)).not.toBeNull();
+      await db.query("update ai.usage_sealed_days set before = '9999-01-01'");
+      expect(await next(absent)).toBeNull();
+      expect(await next({ status: "running" })).not.toBeNull();
+      const day = "2001-02-03";
+      await db.query("insert into ai.usage_changed_days (workspace_id, day) values ($1, $2)", [
+        tenant.workspaceId,
+        day,
+      ]);
+      const midnight = Date.parse("2001-02-04T00:00:00Z");
+      expect(Date.parse((await next(absent))?.createdAt ?? "")).toBe(midnight);
+      expect(await next({ ...absent, from: "2001-02-04T00:00:00Z" })).toBeNull();
+      expect(await next({ ...absent, from: "2001-02-03T23:59:59Z" })).not.toBeNull();
+      await db.query("delete from ai.usage_changed_days where workspace_id = $1", [tenant.workspaceId]);
+      await db.query(
+        `insert into ai.usage_daily
+         select $1, $2, null, $3, 'demo', 'summed', 'summed', 'background', 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, null, null`,
+        [tenant.workspaceId, day, tenant.keyId],
+      );
+      const position = async (filter: object) => Date.parse((await next(filter))?.createdAt ?? "");
+      expect(await position({ feature: "summed" })).toBe(midnight);
+      expect(await position({ model: "summed" })).toBe(midnight);
+      expect(await position({ status: "failed" })).toBe(midnight);
+      expect(await position({ feature: "summed", status: "cancelled" })).toBe(midnight);
+      expect(await next({ feature: "summed", appId: tenant.keyId })).toBeNull();
+    });
   });
 
   test("hold no prompt, answer or provider's text", async ({ db }) => {

@@ -58,7 +58,7 @@ const read = z.union([
 ]);
 
 /** How many runs a page looks at for a filter that has no index. */
-const scanLimit = 20_000;
+const scanLimit = 10_000;
 
 /**
  * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty and

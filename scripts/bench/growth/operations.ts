@@ -16,11 +16,11 @@ export function operations(tenant: GrowthTenant): Operation[] {
   const member = [ownerId, workspaceId];
   const runs = (what: string, filter: object, bound: Bound = "constant"): Operation => ({
     what: `runs: ${what}`,
-    sql: "select ai.list_runs($1, $2, $3, null, 51, 20000)",
+    sql: "select ai.list_runs($1, $2, $3, null, 51, 10000)",
     values: [...member, filter],
     bound,
   });
-  const window = "reads the runs of the window, up to 20,000";
+  const window = "reads the runs of the window, up to 10,000";
   return [
     runs("newest", {}),
     runs("a day ago", { from: ago(48), to: ago(24) }),
@@ -35,7 +35,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
     runs("running", { status: "running" }, { linear: window }),
     {
       what: "runs: a page of half a year ago",
-      sql: "select ai.list_runs($1, $2, '{}', $3, 51, 20000)",
+      sql: "select ai.list_runs($1, $2, '{}', $3, 51, 10000)",
       values: [...member, { createdAt: ago(4_380), id: absent }],
       bound: "constant",
     },

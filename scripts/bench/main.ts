@@ -5,13 +5,15 @@ import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
 import { countSteps } from "./gateway/rounds.ts";
+import { growthTable } from "./growth/growth.ts";
+import { type KeptGrowth, openGrowth } from "./growth/kept-growth.ts";
 import { type Part, planOf, readOptions, usage } from "./options.ts";
 import { createProgress } from "./progress.ts";
 import { writeDocument, writeResults } from "./report/files.ts";
 import { busyWarning, describeMachine, machineText } from "./report/machine.ts";
 import { goalTable } from "./report/tables.ts";
 import { reportRows } from "./reports/reports.ts";
-import { measureWebPages, measureWebReports } from "./web/measure-web.ts";
+import { measureWebGrowth, measureWebPages, measureWebReports } from "./web/measure-web.ts";
 import { pageRows } from "./web/page-rows.ts";
 
 /**
@@ -19,6 +21,8 @@ import { pageRows } from "./web/page-rows.ts";
  * (docs/performance.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
+/** Its chat calls are answered by the stack's own provider. */
+const withoutInGrowth = ["mail", "oidc", "notes"];
 
 const options = readOptionsOrFail();
 if (options.help) {
@@ -36,8 +40,10 @@ if (options.quick) complaints.push("A quick run: its figures are not judged.");
 let stack: StartedStack | undefined;
 try {
   progress.begin("a stack");
-  stack = await startStack({}, { without, signal, durable: true });
-  await measure(stack);
+  const kept = options.parts.has("growth") ? await openGrowth(plan.growth) : undefined;
+  const { dataDir } = kept ?? {};
+  stack = await startStack({}, { without: kept ? withoutInGrowth : without, signal, durable: true, dataDir });
+  await measure(stack, kept);
 } catch (error) {
   progress.end();
   process.exitCode = 1;
@@ -50,10 +56,11 @@ function allSteps(): number {
   const { peers, parts } = options;
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
-  return 1 + gateway + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
+  const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
+  return 1 + gateway + growth + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
-async function measure({ file }: StartedStack): Promise<void> {
+async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Promise<void> {
   const running = readStackFile(file);
   const client = new pg.Client({ connectionString: running.supabase.dbUrl });
   // The next query reports a lost connection.
@@ -68,6 +75,7 @@ async function measure({ file }: StartedStack): Promise<void> {
     const pages = await run("web", () => measureWebPages(given));
     const gateway = await run("gateway", () => measureGateway({ ...given, peers: options.peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
+    const growth = kept && (await measureWebGrowth({ ...given, kept }));
     progress.end();
     const rows = [
       ...(gateway ? gatewayRows(gateway) : []),
@@ -76,12 +84,14 @@ async function measure({ file }: StartedStack): Promise<void> {
     ];
     const tables = [
       [machineText(machine), ...(gateway ? [databasePreparation] : []), ...complaints].join(" "),
-      goalTable(rows, { judged: !options.quick }),
+      ...(growth ? [growthTable(growth)] : [goalTable(rows, { judged: !options.quick })]),
       ...(gateway ? [targetTable(gateway, plan.openLoop)] : []),
     ].join("\n\n");
     console.log(`\n${tables}\n`);
     for (const { what, note } of rows) if (note) console.log(`${what}: ${note}`);
-    console.log(`\n${await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages })}`);
+    console.log(
+      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages, growth })}`,
+    );
     if (options.write) await writeDocument(options.write, tables);
   } finally {
     await client.end().catch(() => undefined);

@@ -4,12 +4,13 @@ export const usage = `npm run bench -- [options]
 
   --quick       one short round over fewer workspaces and runs; its figures are not judged
   --peers       measures Portkey (from npm) and LiteLLM (from PyPI) in the same rounds
-  --only A      runs one part: gateway, reports or web
+  --only A      runs one part: gateway, reports, web or growth, which runs alone and continues where it was stopped
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;
 
+/** What a bench without --only runs. */
 export const parts = ["gateway", "reports", "web"] as const;
-export type Part = (typeof parts)[number];
+export type Part = (typeof parts)[number] | "growth";
 
 export type Options = {
   quick: boolean;
@@ -32,8 +33,9 @@ export function readOptions(args: string[]): Options {
     },
   });
   const { only, write, ...flags } = values;
-  const chosen = parts.filter((part) => only === undefined || part === only);
-  if (chosen.length === 0) throw new Error(`--only takes one of ${parts.join(", ")}`);
+  const known: readonly Part[] = [...parts, "growth"];
+  const chosen = only === undefined ? parts : known.filter((part) => part === only);
+  if (chosen.length === 0) throw new Error(`--only takes one of ${known.join(", ")}`);
   return { ...flags, write, parts: new Set(chosen) };
 }
 
@@ -50,6 +52,8 @@ export type Plan = {
   /** Runs of one workspace, and the days they are spread over. */
   reports: { runs: number; days: number; readings: number };
   pages: { readings: number; warmUp: number };
+  /** Multiples of the smallest database. */
+  growth: readonly number[];
 };
 
 const full: Plan = {
@@ -62,6 +66,7 @@ const full: Plan = {
   streams: { count: 50, staggerMs: 40, warmUp: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300, warmUp: 600 },
+  growth: [1, 10, 100],
 };
 
 const quick: Plan = {
@@ -74,6 +79,7 @@ const quick: Plan = {
   streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },
+  growth: [1, 10],
 };
 
 export const planOf = (options: Pick<Options, "quick">): Plan => (options.quick ? quick : full);

@@ -20,16 +20,18 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
  *   passwords are hashed at bcrypt's least cost, and the identity backend mails an account every second
  * @param options.without services that are left out
  * @param options.signal ends a start that is under way
+ * @param options.dataDir a directory for its data, which stays; otherwise a new one below `.local/`, removed at the end
  * @param options.durable whether a commit waits for the disk, as it does for everybody but tests
  * @returns the path of its stack.json, and how to end it and remove its data
  * @throws Error with the runner's last words when it does not become ready
  */
 export async function startStack(
   settings: Record<string, string> = {},
-  { without = [], signal, durable = false }: { without?: string[]; signal?: AbortSignal; durable?: boolean } = {},
+  options: { without?: string[]; signal?: AbortSignal; durable?: boolean; dataDir?: string | undefined } = {},
 ): Promise<StartedStack> {
+  const { without = [], signal, durable = false } = options;
   await mkdir(".local", { recursive: true });
-  const dataDir = await mkdtemp(path.resolve(".local/test-"));
+  const dataDir = options.dataDir ?? (await mkdtemp(path.resolve(".local/test-")));
   const file = path.join(dataDir, "stack.json");
   const child = spawn(
     process.execPath,
@@ -76,7 +78,7 @@ export async function startStack(
     const forced = setTimeout(() => child.kill("SIGKILL"), stopTimeoutMs);
     if (child.exitCode === null && child.signalCode === null) await exited;
     clearTimeout(forced);
-    await rm(dataDir, { recursive: true, force: true });
+    if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
   };
   signal?.addEventListener("abort", () => child.kill("SIGTERM"), { once: true });
   try {

@@ -5,14 +5,8 @@ import { createLoadTenant, type LoadTenant } from "../../load/load-tenant.ts";
 /** How much there is of each thing; a list is measured against the one that it grows with. */
 export type Size = { runs: number; accounts: number };
 
-/** The account, workspace and keys that are measured. */
-export type GrowthTenant = LoadTenant & {
-  /** A key and an app of the workspace that no run is of. */
-  idleKeyId: string;
-  idleAppId: string;
-  /** An account without demo data, with many sessions. */
-  accountId: string;
-};
+/** The workspace and its owner that are measured, and a key and an app that no run is of. */
+export type GrowthTenant = LoadTenant & { idleKeyId: string; idleAppId: string };
 
 const days = 365;
 const runsPerBatch = 20_000;
@@ -59,7 +53,7 @@ export async function fill(
     await insertRuns(client, tenant, { runs: Math.min(runsPerBatch, runs - have), days });
   }
   show("sessions, members, costs and logs");
-  await client.query(insertSessions, [tenant.accountId, Math.ceil(size.accounts / 100)]);
+  await client.query(insertSessions, [tenant.ownerId, Math.ceil(size.accounts / 100)]);
   await client.query(insertMembers, [tenant.workspaceId, Math.ceil(size.accounts / 200), domain]);
   await client.query(insertCosts, [tenant.workspaceId, tenant.appId, Math.round(size.runs / 20), days]);
   await client.query(insertAuditLog, [Math.round(size.accounts / 10), days]);
@@ -116,18 +110,16 @@ export async function growthTenant(client: pg.Client): Promise<GrowthTenant> {
        scopes => '{ai:use}', secret_hash => sha256('idle'), reason => 'Growth'
      )`,
   );
-  await insertAccounts(client, { after: -1, most: 1 });
   return growthTenant(client);
 }
 
 const readTenant = `
   select w.id as "workspaceId", w.created_by as "ownerId", k.external_app_id as "appId", k.id as "keyId", '' as key,
-    i.id as "idleKeyId", a.id as "idleAppId", u.id as "accountId"
+    i.id as "idleKeyId", a.id as "idleAppId"
   from public.workspaces w
   join ai.keys k on k.workspace_id = w.id and k.name = 'Load'
   join ai.keys i on i.workspace_id = w.id and i.name = 'Idle'
   join private.apps a on a.name = 'growth-idle'
-  join auth.users u on u.email = 'person-0@${domain}'
   where w.name = 'Load'`;
 
 // As the identity backend writes it; triggers make profile, workspace and roles.

@@ -12,7 +12,7 @@ const absent = "00000000-0000-4000-8000-000000000000";
 
 /** The operations that are measured at each size. */
 export function operations(tenant: GrowthTenant): Operation[] {
-  const { workspaceId, ownerId, accountId } = tenant;
+  const { workspaceId, ownerId } = tenant;
   const member = [ownerId, workspaceId];
   const runs = (what: string, filter: object, bound: Bound = "constant"): Operation => ({
     what: `runs: ${what}`,
@@ -66,19 +66,19 @@ export function operations(tenant: GrowthTenant): Operation[] {
     {
       what: "sessions of an account with many",
       sql: "select count(*) from private.account_sessions($1)",
-      values: [accountId],
+      values: [ownerId],
       bound: "logarithmic",
     },
     {
       what: "console: one account",
       sql: "select private.account_overview($1)",
-      values: [accountId],
+      values: [ownerId],
       bound: "logarithmic",
     },
     {
       what: "console: timeline of an account",
       sql: "select private.account_timeline($1)",
-      values: [accountId],
+      values: [ownerId],
       bound: "constant",
     },
     {

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { GatewayMeasurements } from "../gateway/measurements.ts";
+import type { GrowthMeasurements } from "../growth/growth.ts";
 import type { Options, Plan } from "../options.ts";
 import type { ReportMeasurements } from "../reports/reports.ts";
 import type { PageMeasurements } from "../web/pages.ts";
@@ -17,6 +18,7 @@ export type Results = {
   gateway: GatewayMeasurements | undefined;
   reports: ReportMeasurements | undefined;
   pages: PageMeasurements | undefined;
+  growth: GrowthMeasurements | undefined;
 };
 
 const directory = "bench-results";

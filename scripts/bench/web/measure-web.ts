@@ -1,5 +1,8 @@
 import type pg from "pg";
 import type { Stack } from "../../test/stack.ts";
+import { type GrowthMeasurements, measureGrowth } from "../growth/growth.ts";
+import type { KeptGrowth } from "../growth/kept-growth.ts";
+import { timePages } from "../growth/pages.ts";
 import type { Plan } from "../options.ts";
 import type { Progress } from "../progress.ts";
 import { measureReports, type ReportMeasurements } from "../reports/reports.ts";
@@ -33,6 +36,24 @@ export async function measureWebReports(given: Given & { client: pg.Client }): P
       readPage: (path, readings) => timeReads(web, { path, cookie, readings, warmUp: Math.ceil(readings / 4) }),
     });
   });
+}
+
+/** Measures how operations grow, and pages as the owner of the largest workspace sees them. */
+export async function measureWebGrowth(
+  given: Given & { client: pg.Client; kept: KeptGrowth },
+): Promise<GrowthMeasurements> {
+  const { stack, kept, plan } = given;
+  const demo = stack.users.find(({ role }) => role === "user");
+  if (!demo) throw new Error("The stack has no demo user.");
+  return withTracedWeb(given, ({ web, keepSession }) =>
+    measureGrowth({
+      ...given,
+      ...kept,
+      factors: plan.growth,
+      timePages: async (tenant) =>
+        timePages(stack, { tenant, webUrl: web.url, cookie: await keepSession(await signIn(stack, demo)) }),
+    }),
+  );
 }
 
 async function withTracedWeb<T>(

@@ -1,0 +1,87 @@
+import type pg from "pg";
+import type { Progress } from "../progress.ts";
+import { markdownTable } from "../report/tables.ts";
+import { cleanUps, timeCleanUp } from "./clean-ups.ts";
+import { type GrowthTenant, grow, type Size } from "./data.ts";
+import { timeOperation } from "./measure.ts";
+import { type Bound, operations } from "./operations.ts";
+import type { PageTimes } from "./pages.ts";
+
+/** What 1 × is; the other sizes are multiples of it. */
+const smallest: Size = { runs: 20_000, accounts: 2_000 };
+const expiredRows = 100;
+
+/** An operation at each size: its time in ms, and bytes where it is a page. */
+export type GrowthRow = { what: string; bound: Bound; tookMs: number[]; bytes: number[] };
+export type GrowthMeasurements = { factors: readonly number[]; rows: GrowthRow[] };
+
+type Given = {
+  client: pg.Client;
+  factors: readonly number[];
+  /** What an earlier run has measured already, of the same database. */
+  measured: GrowthMeasurements;
+  save: (measured: GrowthMeasurements) => Promise<void>;
+  progress: Progress;
+  signal: AbortSignal;
+  /** Reads pages and API of the tenant's owner. */
+  timePages: (tenant: GrowthTenant) => Promise<PageTimes>;
+};
+
+/** Grows the database from one size to the next and measures each operation at every size that was not measured yet. */
+export async function measureGrowth(given: Given): Promise<GrowthMeasurements> {
+  const { client, factors, measured, save, progress, signal, timePages } = given;
+  let all = measured;
+  for (const factor of factors.filter((wanted) => !measured.factors.includes(wanted))) {
+    const rows = new Map(all.rows.map((row) => [row.what, row]));
+    const add = (what: string, { bound, ms, bytes }: { bound: Bound; ms: number; bytes?: number }) => {
+      const row = rows.get(what) ?? { what, bound, tookMs: [], bytes: [] };
+      const grown = bytes === undefined ? row.bytes : [...row.bytes, bytes];
+      rows.set(what, { ...row, bound, tookMs: [...row.tookMs, ms], bytes: grown });
+    };
+    progress.begin(`${factor} ×: rows`);
+    const size = { runs: smallest.runs * factor, accounts: smallest.accounts * factor };
+    const tenant = await grow(client, { size, show: progress.show, signal });
+    progress.begin(`${factor} ×: operations`);
+    for (const operation of operations(tenant)) {
+      signal.throwIfAborted();
+      progress.show(operation.what);
+      add(operation.what, { bound: operation.bound, ms: await timeOperation(client, operation) });
+    }
+    for (const cleanUp of cleanUps) {
+      const ms = await timeCleanUp(client, { cleanUp, rows: expiredRows * factor });
+      add(cleanUp.what, { bound: { linear: "up to the 1,000 rows of a batch" }, ms });
+    }
+    progress.begin(`${factor} ×: pages`);
+    for (const { what, bound, ms, bytes } of await timePages(tenant)) add(what, { bound, ms, bytes });
+    all = { factors: [...all.factors, factor], rows: [...rows.values()] };
+    await save(all);
+  }
+  return all;
+}
+
+const most = { constant: 1.5, logarithmic: 3 } as const;
+/** Below this, a ratio says more about the machine than about the operation. */
+const noiseMs = 2;
+
+/** Returns how many times as long an operation took at the largest size, and whether its bound allows that. */
+export function judgeGrowth({ bound, tookMs }: Pick<GrowthRow, "bound" | "tookMs">): {
+  ratio: number;
+  verdict: string;
+} {
+  const [first = Number.NaN, last = Number.NaN] = [tookMs[0], tookMs.at(-1)];
+  const ratio = last / first;
+  if (typeof bound === "object") return { ratio, verdict: "" };
+  return { ratio, verdict: ratio <= most[bound] || last - first <= noiseMs ? "met" : "missed" };
+}
+
+/** Returns the table of operations, sizes, ratios and bounds. */
+export function growthTable({ factors, rows }: GrowthMeasurements): string {
+  const lines = rows.map((row) => {
+    const { ratio, verdict } = judgeGrowth(row);
+    const bound = typeof row.bound === "object" ? `linear: ${row.bound.linear}` : `${row.bound}, ≤ ${most[row.bound]}`;
+    const kilobytes = row.bytes.length > 0 ? row.bytes.map((bytes) => Math.ceil(bytes / 1_000)).join(", ") : "";
+    return [row.what, ...row.tookMs.map((ms) => ms.toFixed(1)), ratio.toFixed(1), bound, verdict, kilobytes];
+  });
+  const head = ["operation, p50 in ms", ...factors.map((factor) => `${factor} ×`), "ratio", "bound", "", "KB"];
+  return markdownTable(head, lines);
+}

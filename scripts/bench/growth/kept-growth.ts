@@ -1,0 +1,32 @@
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { GrowthMeasurements } from "./growth.ts";
+
+const dataDir = path.resolve(".local/bench-growth");
+const file = path.join(dataDir, "growth.json");
+
+/** The database of the growth bench, which outlives a run that was stopped, with what has been measured on it. */
+export type KeptGrowth = {
+  dataDir: string;
+  measured: GrowthMeasurements;
+  save: (measured: GrowthMeasurements) => Promise<void>;
+};
+
+/** Opens the database of an unfinished run, or an empty one where the last run measured all of the sizes. */
+export async function openGrowth(factors: readonly number[]): Promise<KeptGrowth> {
+  let measured = await readMeasured();
+  if (factors.every((factor) => measured.factors.includes(factor))) {
+    await rm(dataDir, { recursive: true, force: true });
+    measured = { factors: [], rows: [] };
+  }
+  await mkdir(dataDir, { recursive: true });
+  return { dataDir, measured, save: (all) => writeFile(file, JSON.stringify(all)) };
+}
+
+async function readMeasured(): Promise<GrowthMeasurements> {
+  try {
+    return JSON.parse(await readFile(file, "utf8"));
+  } catch {
+    return { factors: [], rows: [] };
+  }
+}

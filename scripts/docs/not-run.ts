@@ -41,5 +41,6 @@ export const notRun: readonly string[] = [
   'docs/satellites.md values: npm run app -- add memo --display-name Memo --origin http://127.0.0.1:4000 --scope profile --reason "trying it"',
   "docs/soak.md checkout: npm run soak                     # 30 minutes of traffic, and the audit",
   "docs/upgrading.md hosted: npx supabase db push --linked --dry-run   # the migrations that would be applied",
+  "docs/upgrading.md hosted: create index concurrently on ai.runs_2026_11 (request_id, workspace_id);",
   "docs/upgrading.md hosted: npx supabase migration repair --linked --status applied",
 ];

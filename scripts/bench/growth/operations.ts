@@ -65,6 +65,18 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: { linear: "reads the records of the window" },
     },
     {
+      what: "export of an account: 500 runs",
+      sql: "select count(*) from private.export_account_runs($1, $2)",
+      values: [ownerId, { createdAt: ago(4_380), id: absent }],
+      bound: "constant",
+    },
+    {
+      what: "keys: a page",
+      sql: "select ai.list_keys($1, $2)",
+      values: member,
+      bound: "constant",
+    },
+    {
       what: "sessions of an account with many",
       sql: "select count(*) from private.account_sessions($1)",
       values: [ownerId],

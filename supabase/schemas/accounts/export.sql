@@ -172,9 +172,11 @@ as $$
   left join ai.workspace_policies p on p.workspace_id = r.workspace_id
   where r.actor_id = subject_id
     and r.credential_source <> 'key'
-    and (
-      before is null
-      or (r.created_at, r.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+    -- Prunes partitions, which the comparison of rows does not.
+    and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
+    and (r.created_at, r.id) < (
+      coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+      coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
     )
   order by r.created_at desc, r.id desc
   limit page_size

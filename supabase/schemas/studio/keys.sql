@@ -24,9 +24,9 @@ begin
         select *
         from ai.keys k
         where k.workspace_id = workspace
-          and (
-            before is null
-            or (k.created_at, k.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+          and (k.created_at, k.id) < (
+            coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+            coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
           )
         order by k.created_at desc, k.id desc
         limit page_size

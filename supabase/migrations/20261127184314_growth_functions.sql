@@ -59,6 +59,33 @@ begin
 end
 $$;
 
+create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
+  returns setof jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
+    'feature', r.feature, 'requestId', r.request_id, 'status', r.status, 'inputTokens', r.input_tokens,
+    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text,
+    'costUsd', case when coalesce(p.provider_cost_visible, true) then r.cost_usd::text end
+  )
+  from ai.runs r
+  left join ai.workspace_policies p on p.workspace_id = r.workspace_id
+  where r.actor_id = subject_id
+    and r.credential_source <> 'key'
+    -- Prunes partitions, which the comparison of rows does not.
+    and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
+    and (r.created_at, r.id) < (
+      coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+      coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+  order by r.created_at desc, r.id desc
+  limit page_size
+$$;
+
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql
   volatile
@@ -682,6 +709,41 @@ begin
         )
         from runs r cross join others o
       )
+    )
+  );
+end
+$$;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'approval', (
+      select jsonb_build_object('approvedAt', a.approved_at) from ai.key_approvals a where a.workspace_id = workspace
+    ),
+    'keys', (
+      select coalesce(jsonb_agg(ai.key_summary(k) order by k.created_at desc, k.id desc), '[]')
+      from (
+        select *
+        from ai.keys k
+        where k.workspace_id = workspace
+          and (k.created_at, k.id) < (
+            coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+            coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+          )
+        order by k.created_at desc, k.id desc
+        limit page_size
+      ) k
     )
   );
 end

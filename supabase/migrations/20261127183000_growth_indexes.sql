@@ -10,4 +10,6 @@ drop index if exists ai.runs_request_id_idx;
 
 create index if not exists workspaces_name_id_idx on public.workspaces (name, id) where deleted_at is null;
 create index if not exists workspaces_name_trgm_idx on public.workspaces using gin (lower(name) gin_trgm_ops)
+  -- Searches would read what waits to be indexed, row by row.
+  with (fastupdate = off)
   where deleted_at is null;

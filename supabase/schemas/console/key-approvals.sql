@@ -13,23 +13,24 @@ declare
   pattern text := private.containing(term);
   found_ids uuid[];
 begin
-  if term = '' then
-    found_ids := array(select a.workspace_id from ai.key_approvals a);
-  else
-    found_ids := array(
-      (
-        select s.id from public.workspaces s
-        where lower(s.name) like pattern and s.deleted_at is null
-        order by s.name, s.id
-        limit page_size
-      )
-      union all
-      select private.uuid_or_null(term)
+  found_ids := case
+    when term = '' then array(select a.workspace_id from ai.key_approvals a)
+    else array(
+      select s.id from public.workspaces s where s.id = private.uuid_or_null(term) and s.deleted_at is null
       union all
       select m.workspace_id
       from public.workspace_members m
       -- An array, so that the plan expects few accounts.
       where m.user_id = any (array(select private.find_accounts_exactly(term)))
+    )
+  end;
+  if term <> '' and found_ids = '{}' then
+    found_ids := array(
+      select s.id
+      from public.workspaces s
+      where lower(s.name) like pattern and s.deleted_at is null
+      order by s.name, s.id
+      limit page_size
     );
   end if;
   return (
@@ -66,7 +67,8 @@ begin
 end
 $$;
 comment on function private.search_workspaces(text, integer) is
-  'Workspaces by a part of the name, by id, or by a member''s whole email or id; for an empty text those that may make keys: '
+  'Workspaces by id, or by a member''s whole email or id; where there is none, by a part of the name. For an empty text those '
+  'that may make keys: '
   '[{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt, approvedBy }].';
 
 create or replace function private.set_key_approval(change jsonb) returns jsonb

@@ -7,7 +7,7 @@ create table private.account_search (
   terms text not null
 );
 comment on table private.account_search is
-  'What the console searches accounts by. Hosted Supabase lets nobody add an index to auth.users, so triggers keep a copy.';
+  'What the console searches accounts by. Hosted Supabase allows no index of ours on auth.users, so triggers keep a copy.';
 comment on column private.account_search.terms is 'Email and name, in lower case, a line each.';
 create index account_search_email_user_id_idx on private.account_search (email, user_id);
 create index account_search_terms_trgm_idx on private.account_search using gin (terms gin_trgm_ops) with (fastupdate = off);

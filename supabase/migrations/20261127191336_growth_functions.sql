@@ -974,7 +974,7 @@ comment on function private.sweep_login_challenges(integer) is
   'their number; 0 while another sweep runs.';
 
 comment on function private.sweep_oauth_attempts(integer) is
-  'Removes up to at_most expired attempts, and as many identities whose link nobody came back to finish. Returns their '
+  'Removes up to at_most expired attempts, and as many identities whose link was not finished. Returns their '
   'number; 0 while another sweep runs.';
 
 comment on function private.sweep_recoveries(integer) is

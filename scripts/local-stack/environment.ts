@@ -6,6 +6,7 @@ import { wholeNumber } from "../../remix-app/config/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import { messageOf, StackError } from "./errors.ts";
+import { denoPackages } from "./services/functions/deno-arguments.ts";
 
 /** Values that `.env.example` gives to secrets begin so; production refuses them. */
 export const examplePrefix = "example-only-";
@@ -31,6 +32,8 @@ const schema = z.object({
     .refine((folder) => existsSync(folder), "names a folder that is not there: install Postgres, or remove the line")
     .optional(),
   LOCAL_BOT_CHALLENGE: z.enum(["on", "off"], "must be on or off").optional(),
+  LOCAL_DENO: z.enum(denoPackages, `must be ${denoPackages.join(" or ")}`).optional(),
+  LOCAL_RESPONSE_LOOP: z.enum(["deno", "hosted"], "must be deno or hosted").optional(),
   WEB_MULTI_ACCOUNT_SESSION_SECRET: z
     .string()
     .min(32, "needs 32 characters or more: make one with `openssl rand -base64 32`")
@@ -131,7 +134,7 @@ const isForTests = (name: string) =>
   inheritedNames.includes(name) ||
   name === "IDENTITY_BIN" ||
   name === "POSTGRES_BIN" ||
-  name === "LOCAL_BOT_CHALLENGE" ||
+  name.startsWith("LOCAL_") ||
   name.startsWith("GOTRUE_");
 
 /**

@@ -63,7 +63,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
     databaseUrl(role, secrets, scaled?.pooler.port ?? databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
   const identityBinary = environment.settings.IDENTITY_BIN;
-  const deno = denoCommand(root);
+  const deno = denoCommand(root, environment.settings.LOCAL_DENO);
   const client = oidcClient(addresses, secrets);
   const botChallenge = botChallengeOf(context);
 

@@ -12,9 +12,17 @@ export type ServeOptions = {
 export type HttpServer = { finished: Promise<void>; shutdown: () => Promise<void> };
 export type Serve = (options: ServeOptions | FunctionHandler, handler?: FunctionHandler) => HttpServer;
 
+export type RequestEvent = { request: Request; respondWith: (response: Response) => Promise<void> };
+/** One client's connection, as Deno.serveHttp reads it. Deno has it without types since version 2. */
+export type HttpConn = AsyncIterable<RequestEvent> & { close: () => void };
+type Listener = AsyncIterable<object> & { close: () => void };
+
 /** The part of Deno's own namespace that the host uses; types of the whole would reach into the rest of the project. */
 type DenoNamespace = {
   serve: Serve;
+  version: { deno: string };
+  listen: (options: { hostname: string; port: number }) => Listener;
+  serveHttp: (connection: object) => HttpConn;
   watchFs: (path: string) => AsyncIterable<{ kind: string; paths: string[] }>;
   addSignalListener: (signal: "SIGINT" | "SIGTERM", listener: () => void) => void;
   exit: (code: number) => never;

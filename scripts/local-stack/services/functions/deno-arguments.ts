@@ -1,6 +1,10 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 
+/** The npm packages of Deno: the project's own version, and the one that hosted Supabase's runtime is built on. */
+export const denoPackages = ["deno", "deno-hosted"] as const;
+export type DenoPackage = (typeof denoPackages)[number];
+
 /** Hosted Supabase ends an isolate at 256 MB. V8 gets most of it; the rest is for memory outside its old space. */
 const oldSpaceMebibytes = 200;
 
@@ -24,9 +28,9 @@ export function denoArguments(root: string, folders: string[] = []): string[] {
   ];
 }
 
-/** Returns the npm package's own binary, so that signals reach Deno and not a wrapper. */
-export function denoCommand(root: string): { command: string; args: string[] } {
-  const binary = path.join(root, "node_modules/deno/deno");
+/** Returns an npm package's own binary of Deno, so that signals reach Deno and not a wrapper. */
+export function denoCommand(root: string, name: DenoPackage = "deno"): { command: string; args: string[] } {
+  const binary = path.join(root, "node_modules", name, "deno");
   if (existsSync(binary)) return { command: binary, args: [] };
-  return { command: process.execPath, args: [path.join(root, "node_modules/deno/bin.cjs")] };
+  return { command: process.execPath, args: [path.join(root, "node_modules", name, "bin.cjs")] };
 }

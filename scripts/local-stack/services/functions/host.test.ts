@@ -7,10 +7,18 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { freePort } from "../../ports.ts";
-import { denoArguments } from "./deno-arguments.ts";
+import { type DenoPackage, denoArguments, denoCommand } from "./deno-arguments.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
-const deno = path.join(root, "node_modules/deno/deno");
+
+type Runtime = { deno: DenoPackage; loop?: "deno" | "hosted" };
+const runtimes: Runtime[] = [
+  { deno: "deno" },
+  { deno: "deno", loop: "deno" },
+  { deno: "deno", loop: "hosted" },
+  { deno: "deno-hosted", loop: "deno" },
+  { deno: "deno-hosted" },
+];
 
 const sources = {
   echo: `Deno.serve(async (request) => {
@@ -42,6 +50,23 @@ const sources = {
     });
     return new Response(chunks);
   });`,
+  ticks: `let left = [];
+  Deno.serve((request) => {
+    if (request.url.endsWith("/left")) return Response.json(left.sort());
+    left = [];
+    request.signal.addEventListener("abort", () => left.push("signal"));
+    let timer;
+    const chunks = new ReadableStream({
+      start(controller) {
+        timer = setInterval(() => controller.enqueue(new TextEncoder().encode("tick")), 20);
+      },
+      cancel() {
+        clearInterval(timer);
+        left.push("stream");
+      },
+    });
+    return new Response(chunks);
+  });`,
   later: `Deno.serve(() => {
     EdgeRuntime.waitUntil(Promise.reject(new Error("background failure")));
     EdgeRuntime.waitUntil(new Promise((resolve) => setTimeout(() => { console.log("background work done"); resolve(); }, 400)));
@@ -51,15 +76,21 @@ const sources = {
 
 type Host = { url: string; child: ChildProcess; output: () => string; stop: () => Promise<number | null> };
 
-async function startHost(folder: string, env: Record<string, string> = {}): Promise<Host> {
+async function startHost(
+  folder: string,
+  { deno, loop }: Runtime = { deno: "deno" },
+  env: Record<string, string> = {},
+): Promise<Host> {
   const port = await freePort();
-  const child = spawn(deno, denoArguments(root, [folder]), {
+  const { command, args } = denoCommand(root, deno);
+  const child = spawn(command, [...args, ...denoArguments(root, [folder])], {
     cwd: root,
     env: {
       ...process.env,
       PORT: String(port),
       FUNCTIONS_DIR: folder,
       GREETING: "hello",
+      ...(loop ? { LOCAL_RESPONSE_LOOP: loop } : {}),
       ...env,
     },
   });
@@ -88,7 +119,85 @@ async function writeFunctions(folder: string, functions: Record<string, string>)
   }
 }
 
-describe("the functions' host", () => {
+describe.each(runtimes)(
+  "the functions' host on $deno, loop $loop",
+  (runtime) => {
+    let folder: string;
+    let host: Host;
+
+    beforeAll(async () => {
+      folder = await mkdtemp(path.join(tmpdir(), "functions-"));
+      await writeFunctions(folder, sources);
+      host = await startHost(folder, runtime);
+    }, 20_000);
+
+    afterAll(async () => {
+      await host.stop();
+      await rm(folder, { recursive: true });
+    });
+
+    test("a function sees its own name in the path, the body and the environment", async () => {
+      const answer = await fetch(`${host.url}/echo/v1/deep?x=1`, { method: "POST", body: "text" });
+      expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
+    });
+
+    // 64 KiB are what Deno reads of a connection at once.
+    test.each([0, 1, 65_000, 65_535, 65_536, 65_537, 131_072, 400_000])(
+      "a body of %i bytes arrives whole",
+      async (size) => {
+        const body = Array.from({ length: size }, (_, at) => String(at % 10)).join("");
+        const answer = await fetch(`${host.url}/echo`, { method: "POST", body });
+        expect((await answer.json()).body === body).toBe(true);
+      },
+    );
+
+    test("a function that cannot be loaded answers 503, names its file and harms no other", async () => {
+      const answer = await fetch(`${host.url}/broken`);
+      expect(answer.status).toBe(503);
+      const body = await answer.json();
+      expect(body).toMatchObject({ code: "BOOT_ERROR" });
+      expect(body.message).toContain("broken/index.ts");
+      expect((await fetch(`${host.url}/silent`)).status).toBe(503);
+      const health = await fetch(`${host.url}/healthz`);
+      expect(health.status).toBe(503);
+      expect(await health.json()).toMatchObject({
+        status: "failed",
+        functions: { broken: "failed", echo: "ready", silent: "failed" },
+      });
+    });
+
+    test.each(["/_shared", "/unknown", "/"])("%s is no function", async (url) => {
+      const answer = await fetch(host.url + url);
+      expect(answer.status).toBe(404);
+      expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
+    });
+
+    test("an exception in a handler answers 500 without its text", async () => {
+      const answer = await fetch(`${host.url}/throws`);
+      expect(answer.status).toBe(500);
+      expect(await answer.text()).not.toContain("inside");
+    });
+
+    test("a client that leaves while a stream is written cancels it and aborts the request's signal", async () => {
+      const client = new AbortController();
+      const answer = await fetch(`${host.url}/ticks`, { signal: client.signal });
+      await answer.body?.getReader().read();
+      client.abort();
+      await expect.poll(async () => (await fetch(`${host.url}/ticks/left`)).json()).toEqual(["signal", "stream"]);
+    });
+
+    test("work handed to waitUntil is finished before the process ends", async () => {
+      const other = await startHost(folder, runtime);
+      expect(await (await fetch(`${other.url}/later`)).text()).toBe("accepted");
+      expect(await other.stop()).toBe(0);
+      expect(other.output()).toContain("background failure");
+      expect(other.output()).toContain("background work done");
+    });
+  },
+  30_000,
+);
+
+describe("the functions' host with Node's server", () => {
   let folder: string;
   let host: Host;
 
@@ -101,48 +210,6 @@ describe("the functions' host", () => {
   afterAll(async () => {
     await host.stop();
     await rm(folder, { recursive: true });
-  });
-
-  test("a function sees its own name in the path, the body and the environment", async () => {
-    const answer = await fetch(`${host.url}/echo/v1/deep?x=1`, { method: "POST", body: "text" });
-    expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
-  });
-
-  // 64 KiB are what Deno reads of a connection at once.
-  test.each([0, 1, 65_000, 65_535, 65_536, 65_537, 131_072, 400_000])(
-    "a body of %i bytes arrives whole",
-    async (size) => {
-      const body = Array.from({ length: size }, (_, at) => String(at % 10)).join("");
-      const answer = await fetch(`${host.url}/echo`, { method: "POST", body });
-      expect((await answer.json()).body === body).toBe(true);
-    },
-  );
-
-  test("a function that cannot be loaded answers 503, names its file and harms no other", async () => {
-    const answer = await fetch(`${host.url}/broken`);
-    expect(answer.status).toBe(503);
-    const body = await answer.json();
-    expect(body).toMatchObject({ code: "BOOT_ERROR" });
-    expect(body.message).toContain("broken/index.ts");
-    expect((await fetch(`${host.url}/silent`)).status).toBe(503);
-    const health = await fetch(`${host.url}/healthz`);
-    expect(health.status).toBe(503);
-    expect(await health.json()).toMatchObject({
-      status: "failed",
-      functions: { broken: "failed", echo: "ready", silent: "failed" },
-    });
-  });
-
-  test.each(["/_shared", "/unknown", "/"])("%s is no function", async (url) => {
-    const answer = await fetch(host.url + url);
-    expect(answer.status).toBe(404);
-    expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
-  });
-
-  test("an exception in a handler answers 500 without its text", async () => {
-    const answer = await fetch(`${host.url}/throws`);
-    expect(answer.status).toBe(500);
-    expect(await answer.text()).not.toContain("inside");
   });
 
   test("a client that leaves aborts the request's signal, a finished answer does not", async () => {
@@ -177,19 +244,11 @@ describe("the functions' host", () => {
     }
   });
 
-  test("work handed to waitUntil is finished before the process ends", async () => {
-    const other = await startHost(folder);
-    expect(await (await fetch(`${other.url}/later`)).text()).toBe("accepted");
-    expect(await other.stop()).toBe(0);
-    expect(other.output()).toContain("background failure");
-    expect(other.output()).toContain("background work done");
-  });
-
   test("with RELOAD a changed function answers anew, a broken one is named until it is mended", async () => {
     const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
     const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
     await writeFunctions(changing, greet("one"));
-    const other = await startHost(changing, { RELOAD: "1" });
+    const other = await startHost(changing, { deno: "deno" }, { RELOAD: "1" });
     const ask = () =>
       fetch(`${other.url}/greet`).then(
         (answer) => answer.text(),

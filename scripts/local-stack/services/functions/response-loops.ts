@@ -1,0 +1,117 @@
+import { createServer } from "node:http";
+import { type FunctionHandler, type HttpConn, type RequestEvent, runtime, type Serve } from "./deno-api.ts";
+import { createListener } from "./listener.ts";
+
+type LoopOptions = {
+  hostname: string;
+  port: number;
+  onListen: () => void;
+  /** Answers what the handler throws. */
+  onError: (error: unknown) => Response;
+};
+/** Stops: no new requests; those in progress may take up to `limitMs`. */
+type Stop = (limitMs: number) => Promise<void>;
+type Loop = (handle: FunctionHandler, options: LoopOptions) => Stop;
+
+/** As the stack's gateway, which stands before it. */
+const maxHeaderSize = 32 * 1024;
+/** The version that hosted Supabase's runtime is built on. */
+const hostedDeno = "2.1.4";
+
+/**
+ * Returns the way to read requests and write responses that `LOCAL_RESPONSE_LOOP` names. Without the setting it is
+ * Node's server; on hosted's Deno it is hosted's loop, because Node's server there passes no headers on.
+ * @param serve Deno's own
+ */
+export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {
+  const isHosted = runtime.Deno.version.deno === hostedDeno;
+  switch (name ?? (isHosted ? "hosted" : "node")) {
+    case "hosted":
+      return serveAsHosted;
+    case "deno":
+      return (handle, options) => serveByDeno(handle, { ...options, serve });
+    case "node":
+      return serveByNode;
+    default:
+      throw new Error(`LOCAL_RESPONSE_LOOP must be deno or hosted, not ${name}`);
+  }
+}
+
+/** Node's server notices a client that disconnects before its response, which Deno's notices only at times. */
+function serveByNode(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
+  const server = createServer({ maxHeaderSize }, createListener(handle, onError));
+  server.listen(port, hostname, onListen);
+  return async (limitMs) => {
+    const timer = setTimeout(() => server.closeAllConnections(), limitMs);
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeIdleConnections();
+    });
+    clearTimeout(timer);
+  };
+}
+
+function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions & { serve: Serve }): Stop {
+  const closing = new AbortController();
+  const server = serve({ ...options, signal: closing.signal }, handle);
+  return async (limitMs) => {
+    const timer = setTimeout(() => closing.abort(), limitMs);
+    await server.shutdown();
+    clearTimeout(timer);
+  };
+}
+
+/**
+ * Serves as hosted's runtime does (supabase/edge-runtime: ext/runtime/js/http.js around Deno.serveHttp): a client that
+ * disconnects is noticed at the next write alone, which cancels the response's stream and aborts the request's signal.
+ */
+function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
+  const listener = runtime.Deno.listen({ hostname, port });
+  const connections = new Set<HttpConn>();
+  const responding = new Set<Promise<void>>();
+
+  async function respond({ request, respondWith }: RequestEvent, connection: HttpConn): Promise<void> {
+    const response = await Promise.resolve(request).then(handle).catch(onError);
+    await respondWith(response).catch(() => close(connection));
+  }
+
+  async function read(connection: HttpConn): Promise<void> {
+    connections.add(connection);
+    try {
+      for await (const event of connection) {
+        const response = respond(event, connection).finally(() => responding.delete(response));
+        responding.add(response);
+      }
+    } catch {
+      // The client has closed the connection.
+    } finally {
+      close(connection);
+    }
+  }
+
+  function close(connection: HttpConn): void {
+    connections.delete(connection);
+    try {
+      connection.close();
+    } catch {
+      // It is closed already.
+    }
+  }
+
+  async function accept(): Promise<void> {
+    for await (const connection of listener) void read(runtime.Deno.serveHttp(connection));
+  }
+
+  void accept().catch((error) => console.error("The functions accept no more connections:", error));
+  onListen();
+  return async (limitMs) => {
+    listener.close();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const limit = new Promise((resolve) => {
+      timer = setTimeout(resolve, limitMs);
+    });
+    await Promise.race([Promise.all(responding), limit]);
+    clearTimeout(timer);
+    for (const connection of connections) close(connection);
+  };
+}

@@ -1,22 +1,27 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { denoArguments } from "../../../scripts/local-stack/services/functions/deno-arguments.ts";
+import {
+  type DenoPackage,
+  denoArguments,
+  denoCommand,
+} from "../../../scripts/local-stack/services/functions/deno-arguments.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 
 const root = path.resolve(import.meta.dirname, "../../..");
 const functions = ["audio", "chat", "embeddings", "generate", "models", "provider-costs", "responses", "usage"];
-const ownDeno = path.join(root, "node_modules/deno/deno");
-const denos = [ownDeno, ...(process.env.DENO_BIN ? [process.env.DENO_BIN] : [])];
 
-/** Serves the functions as they are deployed: by Deno.serve, without anything of ours around them. */
+/** Serves the functions as they are deployed: nothing of ours is around them that would catch a rejection. */
 const plainHost = `
-  const serve = Deno.serve;
+  const { responseLoop } = await import("./scripts/local-stack/services/functions/response-loops.ts");
+  const { serve } = Deno;
   const handlers = {};
   let name;
   Object.defineProperty(Deno, "serve", { value: (handler) => { handlers[name] = handler; } });
@@ -27,10 +32,15 @@ const plainHost = `
     waitUntil(Promise.reject(new RangeError("behind the answer")));
     return new Response("answered");
   });
-  const port = Number(Deno.env.get("PORT"));
-  serve({ hostname: "127.0.0.1", port, onListen() {} }, (request) => {
+  const handle = async (request) => {
     const handler = handlers[new URL(request.url).pathname.split("/")[1]];
     return handler ? handler(request) : new Response("ready");
+  };
+  responseLoop(Deno.env.get("LOCAL_RESPONSE_LOOP"), { serve })(handle, {
+    hostname: "127.0.0.1",
+    port: Number(Deno.env.get("PORT")),
+    onListen() {},
+    onError: () => new Response("failed", { status: 500 }),
   });`;
 const paceMs = 20;
 const pieces = 60;
@@ -46,11 +56,15 @@ const wholeAnswers: Record<string, object> = {
   embeddings: { object: "list", model: "m", data: [{ object: "embedding", index: 0, embedding: [0] }], usage },
 };
 
+/** Calls that a client of ours left before their end. */
+let abandoned = 0;
+
 async function writeSlowly(response: ServerResponse, piece: string): Promise<void> {
   for (let count = 0; count < pieces && !response.destroyed; count += 1) {
     response.write(piece);
     await sleep(paceMs);
   }
+  if (response.destroyed) abandoned += 1;
 }
 
 /** A provider that takes its time; it cuts what is asked with the word. */
@@ -85,14 +99,15 @@ const provider = createServer(async (request, response) => {
 });
 
 let tenant: AppTenant;
+let paying: GatewayTenant;
 beforeAll(async () => {
   await new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve));
-  tenant = await createAppTenant();
+  [tenant, paying] = await Promise.all([createAppTenant(), createGatewayTenant()]);
 });
 afterAll(async () => {
   provider.closeAllConnections();
   provider.close();
-  await tenant.close();
+  await Promise.all([tenant.close(), paying.close()]);
 });
 
 type Host = { child: ChildProcess; port: number; output: () => string };
@@ -106,15 +121,19 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function startHost(deno: string, { args, onLeave }: { args: string[]; onLeave: string }): Promise<Host> {
+type HostOptions = { deno?: DenoPackage; loop?: string; args: string[]; onLeave: string };
+
+async function startHost({ deno, loop, args, onLeave }: HostOptions): Promise<Host> {
   const port = await freePort();
   const { gatewayDbUrl, supabase } = readStack();
   const base = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
-  const child = spawn(deno, args, {
+  const command = denoCommand(root, deno);
+  const child = spawn(command.command, [...command.args, ...args], {
     cwd: root,
     env: {
       ...process.env,
       PORT: String(port),
+      ...(loop ? { LOCAL_RESPONSE_LOOP: loop } : {}),
       GATEWAY_DB_URL: gatewayDbUrl,
       SUPABASE_URL: supabase.url,
       SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: supabase.publishableKey }),
@@ -216,16 +235,62 @@ async function stop({ child }: Host): Promise<void> {
   if (child.exitCode === null) await once(child, "exit");
 }
 
-const plainHosts = denos.flatMap((deno) => ["cancel", "drain"].map((onLeave) => ({ deno, onLeave })));
+/** Streams a completion for the workspace that pays, and leaves after its first piece if told to. */
+async function streamTo({ port }: Host, { requestId, leaves }: { requestId: string; leaves: boolean }) {
+  const leaving = new AbortController();
+  const response = await fetch(`http://127.0.0.1:${port}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${paying.key}`, "x-request-id": requestId, "content-type": "application/json" },
+    body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "stream" }], stream: true }),
+    signal: leaving.signal,
+  });
+  if (!leaves) return response.text();
+  await response.body?.getReader().read();
+  leaving.abort();
+  return "";
+}
 
-describe.for(plainHosts)("functions of $deno, where a call that is left is to $onLeave", ({ deno, onLeave }) => {
+const plainHosts = [
+  { deno: "deno", loop: "deno", onLeave: "cancel" },
+  { deno: "deno", loop: "hosted", onLeave: "drain" },
+  { deno: "deno-hosted", loop: "deno", onLeave: "drain" },
+  { deno: "deno-hosted", loop: "hosted", onLeave: "cancel" },
+] as const;
+
+describe.for(plainHosts)("functions on $deno in the loop $loop, where a left call is to $onLeave", (options) => {
   let host: Host;
   beforeAll(async () => {
-    host = await startHost(deno, { args: ["eval", "--quiet", plainHost], onLeave });
+    host = await startHost({ ...options, args: ["eval", "--quiet", plainHost] });
   });
   afterAll(() => stop(host));
 
   test("settle every run and serve on when clients leave, without an unhandled rejection", () => callAndLeave(host));
+
+  test("complete five streams beside one that its client leaves, and book all six", async () => {
+    const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
+    const abandonedBefore = abandoned;
+    const texts = await Promise.all(requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })));
+    for (const text of texts.slice(1)) {
+      expect(text.match(/word /g)).toHaveLength(pieces);
+      expect(text).toContain("data: [DONE]");
+    }
+    const [left, ...whole] = await Promise.all(requestIds.map(paying.accountOf));
+    const usage_source = options.onLeave === "cancel" ? "estimated_partial" : "provider";
+    expect(left?.run).toMatchObject({ status: "cancelled", http_status: 499, usage_source });
+    expect(left?.charged).toBe(left?.run.billed_credits);
+    expect(Number(left?.charged)).toBeGreaterThan(0);
+    expect(abandoned - abandonedBefore).toBe(options.onLeave === "cancel" ? 1 : 0);
+    for (const { run, charged } of whole) {
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
+      expect(charged).toBe(run.billed_credits);
+    }
+    const { granted, balance, ledger, runs, reserved } = await paying.books();
+    expect(ledger).toBe(balance);
+    expect(Number(granted) - Number(runs)).toBeCloseTo(Number(balance), 6);
+    expect(Number(reserved)).toBe(0);
+    expect(host.child.exitCode).toBeNull();
+    expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+  });
 
   test("report what fails behind an answer and serve on", async () => {
     for (let count = 0; count < 2; count += 1) {
@@ -237,6 +302,6 @@ describe.for(plainHosts)("functions of $deno, where a call that is left is to $o
 });
 
 test("the local stack's functions settle every run and serve on when clients leave", async () => {
-  const host = await startHost(ownDeno, { args: denoArguments(root), onLeave: "cancel" });
+  const host = await startHost({ args: denoArguments(root), onLeave: "cancel" });
   await callAndLeave(host).finally(() => stop(host));
 });

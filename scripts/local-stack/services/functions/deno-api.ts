@@ -15,7 +15,7 @@ export type Serve = (options: ServeOptions | FunctionHandler, handler?: Function
 export type RequestEvent = { request: Request; respondWith: (response: Response) => Promise<void> };
 /** One client's connection, as Deno.serveHttp reads it. Deno has it without types since version 2. */
 export type HttpConn = AsyncIterable<RequestEvent> & { close: () => void };
-type Listener = AsyncIterable<object> & { close: () => void };
+type Listener = { accept: () => Promise<object>; close: () => void };
 
 /** The part of Deno's own namespace that the host uses; types of the whole would reach into the rest of the project. */
 type DenoNamespace = {

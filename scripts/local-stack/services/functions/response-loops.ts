@@ -99,12 +99,20 @@ function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onEr
   }
 
   async function accept(): Promise<void> {
-    for await (const connection of listener) void read(runtime.Deno.serveHttp(connection));
+    while (!stopped) {
+      try {
+        void read(runtime.Deno.serveHttp(await listener.accept()));
+      } catch {
+        // The client left before its connection was accepted (ENOTCONN), or the listener is closed.
+      }
+    }
   }
 
-  void accept().catch((error) => console.error("The functions accept no more connections:", error));
+  let stopped = false;
+  void accept();
   onListen();
   return async (limitMs) => {
+    stopped = true;
     listener.close();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const limit = new Promise((resolve) => {

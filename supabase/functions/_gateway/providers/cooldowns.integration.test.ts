@@ -5,7 +5,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { freePort } from "../../../../scripts/local-stack/ports.ts";
-import { denoArguments, denoCommand } from "../../../../scripts/local-stack/services/functions/deno-arguments.ts";
+import {
+  type DenoPackage,
+  denoArguments,
+  denoCommand,
+} from "../../../../scripts/local-stack/services/functions/deno-arguments.ts";
 import { readStack } from "../../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
 import { createPricedModel } from "../../../tests/priced-model.ts";
@@ -46,7 +50,7 @@ afterAll(async () => {
 /** The functions in a process of their own, as hosted Supabase runs several isolates. */
 async function startFunctions() {
   const { supabase, gatewayDbUrl } = readStack();
-  const { command, args } = denoCommand(root);
+  const { command, args } = denoCommand(root, process.env.LOCAL_DENO as DenoPackage | undefined);
   const port = await freePort();
   const child = spawn(command, [...args, ...denoArguments(root)], {
     cwd: root,

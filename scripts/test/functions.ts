@@ -1,0 +1,42 @@
+import { mkdir, rm } from "node:fs/promises";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { runVitest } from "./runners.ts";
+import { startStack } from "./start-stack.ts";
+
+/**
+ * `npm run test:functions`: the functions' integration tests on both versions of Deno and in both response loops, each
+ * on a stack of its own. `-- --on deno-hosted/hosted` runs one of the four. Closes with a count for each.
+ */
+const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
+const { values } = parseArgs({ options: { on: { type: "string" } } });
+const chosen = runtimes.filter((runtime) => values.on === undefined || values.on === runtime);
+if (chosen.length === 0) throw new Error(`--on takes one of ${runtimes.join(", ")}`);
+
+const reportDir = path.resolve("test-results/functions");
+await rm(reportDir, { recursive: true, force: true });
+await mkdir(reportDir, { recursive: true });
+
+const outcomes: { runtime: string; passed: number; failed: number; failures: string[] }[] = [];
+for (const runtime of chosen) {
+  const [deno = "", loop = ""] = runtime.split("/");
+  const settings = { LOCAL_DENO: deno, LOCAL_RESPONSE_LOOP: loop };
+  console.log(`\n── functions on ${runtime}`);
+  const stack = await startStack(settings);
+  try {
+    // Tests that start functions of their own read the settings, too.
+    Object.assign(process.env, settings, { GATEHOUSE_STACK: stack.file });
+    outcomes.push({ runtime, ...(await runVitest("integration", { reportDir, files: ["supabase/functions"] })) });
+  } finally {
+    await stack.stop();
+  }
+}
+
+for (const { runtime, failures } of outcomes) {
+  for (const failure of failures) console.log(`\n── failed on ${runtime}: ${failure}`);
+}
+console.log(`\n${"deno/loop".padEnd(20)}passed  failed`);
+for (const { runtime, passed, failed } of outcomes) {
+  console.log(runtime.padEnd(20) + String(passed).padStart(6) + String(failed).padStart(8));
+}
+process.exitCode = outcomes.every(({ passed, failed }) => passed > 0 && failed === 0) ? 0 : 1;

@@ -2,9 +2,10 @@ import type { AnyAST, ConnectionContextOptions, VarsContext } from "@supabase/li
 import { PostgresConnection } from "@supabase/lite/postgres";
 import { CompiledQuery, Kysely } from "kysely";
 import pg from "pg";
-import { databaseErrorResponse } from "./error-responses.ts";
+import { databaseErrorResponse, unfilteredChange } from "./error-responses.ts";
 import { poolDialect } from "./pool-dialect.ts";
 import { requestContext, roleOf } from "./request-context.ts";
+import { isReadOnly, isUnfiltered } from "./request-rules.ts";
 import { type Introspection, readSchema } from "./schema-cache.ts";
 import { type RoleSettings, readRoleSettings, roleSettingsQuery, sessionSettings } from "./session-settings.ts";
 import { settleValues } from "./values.ts";
@@ -90,7 +91,10 @@ export class RequestRoleConnection extends PostgresConnection {
   }
 
   override async onPostgrestAST(ast: AnyAST): Promise<AnyAST> {
-    return settleValues(ast, await this.introspect({ useCache: true }));
+    const plan = settleValues(ast, await this.introspect({ useCache: true }));
+    const context = requestContext.getStore();
+    if (context) context.plan = plan;
+    return plan;
   }
 
   /** Runs a request's statements in a transaction of its own that is the caller's, and answers for its errors. */
@@ -101,9 +105,12 @@ export class RequestRoleConnection extends PostgresConnection {
   ): Promise<T> {
     const context = requestContext.getStore();
     if (!context) throw new Error("A statement outside any request");
+    const { plan } = context;
+    if (plan && isUnfiltered(plan)) return unfilteredChange(plan) as T;
+    const readOnly = isReadOnly(context, await this.introspect({ useCache: true }));
     try {
       return await this.kysely.transaction().execute(async (transaction) => {
-        await transaction.executeQuery(sessionSettings(context, this.roleSettings));
+        await transaction.executeQuery(sessionSettings(context, { roleSettings: this.roleSettings, readOnly }));
         const result = await run(transaction);
         if (isRefusal(result, options?.rpc !== undefined)) throw new Rollback(result);
         return result;

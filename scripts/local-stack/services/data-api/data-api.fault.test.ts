@@ -99,6 +99,59 @@ describe("the data api", () => {
     expect(await ask(anon, "/notes")).toMatchObject({ status: 401, body: { code: "42501" } });
   });
 
+  describe("as strict as hosted", () => {
+    const change = (target: string, method: "PATCH" | "DELETE") => {
+      const headers = { "content-type": "application/json", prefer: "return=representation" };
+      return ask(service, target, { method, headers, ...(method === "PATCH" ? { body: '{"value":5}' } : {}) });
+    };
+    const values = async () =>
+      (await database.query("select value from public.counters order by id")).map((r) => r.value);
+
+    // The texts of safeupdate, which hosted loads: supabase/postgres, 20220118070449_enable-safeupdate-postgrest.sql.
+    test.each([
+      ["PATCH", "UPDATE"],
+      ["DELETE", "DELETE"],
+    ] as const)("refuses %s without a filter, and takes it with one", async (method, statement) => {
+      const before = await values();
+      expect(await change("/counters", method)).toMatchObject({
+        status: 400,
+        body: { code: "21000", message: `${statement} requires a WHERE clause`, details: null, hint: null },
+      });
+      expect(await values()).toEqual(before);
+      expect(await change("/counters?id=eq.2", method)).toMatchObject({ status: 200, body: [{ id: 2 }] });
+    });
+
+    // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only, whatever the method.
+    test.each(["stable_count", "immutable_count", "mixed"])("runs %s read-only by POST", async (name) => {
+      const before = await values();
+      expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });
+      expect(await values()).toEqual(before);
+    });
+
+    test.each(["count_up", "mixed"])("lets %s write by POST, where it is volatile", async (name) => {
+      const [before] = await values();
+      expect(await call(service, name, { by: 1 })).toMatchObject({ status: 200, body: Number(before) + 1 });
+    });
+
+    // The time limits of supabase/postgres: 00000000000000-initial-schema.sql, 20221028101028 and 20231130133139.
+    test("sets hosted's time limits", async () => {
+      expect((await call(anon, "limits")).body).toEqual({ statement: "3s", lock: "8s" });
+      expect((await call(user, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
+      expect((await call(service, "limits")).body).toEqual({ statement: "8s", lock: "8s" });
+      const rows = await database.query("select rolconfig from pg_roles where rolname = 'supabase_auth_admin'");
+      expect(rows[0]?.rolconfig).toContain("idle_in_transaction_session_timeout=60000");
+    });
+
+    test("refuses a function's UPDATE without WHERE where Postgres has the library safeupdate", async () => {
+      const [role] = await database.query("select rolconfig from pg_roles where rolname = 'authenticator'");
+      const isLoaded = String(role?.rolconfig).includes("session_preload_libraries=safeupdate");
+      if (!isLoaded)
+        console.log("Postgres has no safeupdate: what functions do is only read, by unfiltered-changes.test.ts");
+      const refused = { status: 400, body: { code: "21000", message: "UPDATE requires a WHERE clause" } };
+      expect(await call(service, "reset_all")).toMatchObject(isLoaded ? refused : { status: 204 });
+    });
+  });
+
   test("opens a schema that is not for users to the service role alone", async () => {
     const headers = { "accept-profile": "private" };
     expect(await ask(service, "/secrets", { headers })).toMatchObject({ status: 200, body: [] });
@@ -128,7 +181,7 @@ describe("the data api", () => {
       accept: "application/vnd.pgrst.object+json",
     };
     const body = JSON.stringify({ price: 99 });
-    const refused = await ask(service, "/notes", { method: "PATCH", headers, body });
+    const refused = await ask(service, "/notes?id=gt.0", { method: "PATCH", headers, body });
     expect(refused).toMatchObject({ status: 406, body: { code: "PGRST116" } });
     expect((await ask(service, "/notes?price=eq.99")).body).toEqual([]);
   });

@@ -1,7 +1,7 @@
 import { App } from "@supabase/lite";
 import { RequestRoleConnection, type Target } from "./connection.ts";
 import { schemaUnavailable, unknownTable } from "./error-responses.ts";
-import { requestContext } from "./request-context.ts";
+import { type RequestContext, requestContext } from "./request-context.ts";
 import { watchSchema } from "./schema-watch.ts";
 
 /** Rows in one answer, as on a new hosted project. */
@@ -49,7 +49,7 @@ export function createDataApi({ databaseUrl, schemas }: { databaseUrl: string; s
       } catch {
         return schemaUnavailable();
       }
-      const context = {
+      const context: RequestContext = {
         claims: caller.claims,
         method: request.method,
         path: url.pathname.slice("/rest/v1".length),

@@ -65,6 +65,12 @@ export function unknownTable({ schema, name }: { schema: string; name: string },
   });
 }
 
+/** A change without a filter, as the extension `safeupdate` refuses it. */
+export function unfilteredChange({ type = "" }: { type?: string }): Response {
+  const message = `${type.toUpperCase()} requires a WHERE clause`;
+  return errorResponse(400, { code: "21000", message, details: null, hint: null });
+}
+
 /**
  * What a failed statement means to the client.
  * @returns undefined where the error is none of the database's

@@ -39,3 +39,15 @@ begin
     when 'slow' then perform pg_sleep(60);
   end case;
 end $$;
+create table public.counters (id int primary key, value int not null default 0);
+insert into public.counters values (1), (2);
+grant all on public.counters to service_role;
+create function public.count_up(by int default 1) returns int language sql volatile
+  as $$ update public.counters set value = value + by where id = 1 returning value $$;
+create function public.stable_count() returns int language plpgsql stable as $$ begin return public.count_up(); end $$;
+create function public.immutable_count() returns int language plpgsql immutable as $$ begin return public.count_up(); end $$;
+create function public.mixed() returns int language plpgsql stable as $$ begin return public.count_up(); end $$;
+create function public.mixed(by int) returns int language plpgsql volatile as $$ begin return public.count_up(by); end $$;
+create function public.reset_all() returns void language sql volatile as $$ update public.counters set value = 0 $$;
+create function public.limits() returns jsonb language sql stable as $$
+  select jsonb_build_object('statement', current_setting('statement_timeout'), 'lock', current_setting('lock_timeout')) $$;

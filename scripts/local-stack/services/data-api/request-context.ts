@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { AnyAST } from "@supabase/lite";
 
 /** For whom a statement runs and what it may know of the request: becomes transaction-local settings. */
 export type RequestContext = {
@@ -8,6 +9,8 @@ export type RequestContext = {
   headers: Record<string, string>;
   /** The schema that the request asks for by `Accept-Profile` or `Content-Profile`. */
   schema: string;
+  /** What the request does, once it is parsed. */
+  plan?: AnyAST;
 };
 
 /** The request that is being served: the App underneath has no place of its own to carry these. */

@@ -28,7 +28,10 @@ export function readRoleSettings(rows: readonly unknown[]): RoleSettings {
  * One statement that makes a transaction the caller's: role, claims, search path, limits, and the request for functions
  * that read it (PostgREST, "Transactions"). Everything ends with the transaction.
  */
-export function sessionSettings(context: RequestContext, roleSettings: RoleSettings): CompiledQuery {
+export function sessionSettings(
+  context: RequestContext,
+  { roleSettings, readOnly }: { roleSettings: RoleSettings; readOnly: boolean },
+): CompiledQuery {
   const role = roleOf(context);
   const settings: [string, string][] = [
     ["search_path", [...new Set([context.schema, "public", "extensions"])].map(quoteIdentifier).join(", ")],
@@ -41,7 +44,7 @@ export function sessionSettings(context: RequestContext, roleSettings: RoleSetti
     ...(roleSettings.get(role) ?? []),
     ["role", role],
   ];
-  if (context.method === "GET" || context.method === "HEAD") settings.push(["transaction_read_only", "on"]);
+  if (readOnly) settings.push(["transaction_read_only", "on"]);
   // Without parameters, so that it goes in one message with the transaction's beginning.
   const calls = settings.map((pair) => `set_config(${pair.map(pg.escapeLiteral).join(", ")}, true)`);
   return CompiledQuery.raw(`select ${calls.join(", ")}`);

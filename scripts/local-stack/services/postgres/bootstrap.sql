@@ -2,9 +2,9 @@
 -- Run once, as the cluster's superuser supabase_admin, in database postgres.
 -- Passwords are set apart from this file, by the cluster's own start.
 
-create role anon nologin noinherit;
-create role authenticated nologin noinherit;
-create role service_role nologin noinherit bypassrls;
+create role anon nologin;
+create role authenticated nologin;
+create role service_role nologin bypassrls;
 create role authenticator login noinherit;
 grant anon, authenticated, service_role to authenticator;
 
@@ -38,8 +38,11 @@ alter default privileges for role postgres in schema public grant all on tables 
 alter default privileges for role postgres in schema public grant all on functions to postgres, anon, authenticated, service_role;
 alter default privileges for role postgres in schema public grant all on sequences to postgres, anon, authenticated, service_role;
 
+-- The limits of supabase/postgres, migrations/db: init-scripts/00000000000000-initial-schema.sql, and in migrations
+-- 20220322085208, 20221028101028 and 20231130133139.
 alter role anon set statement_timeout = '3s';
 alter role authenticated set statement_timeout = '8s';
 alter role authenticator set statement_timeout = '8s';
 alter role authenticator set lock_timeout = '8s';
+alter role supabase_auth_admin set idle_in_transaction_session_timeout = 60000;
 alter role postgres set search_path = '$user', public, extensions;

@@ -131,7 +131,27 @@ export function removeStaleLock(dataDir: string): void {
   rmSync(lock, { force: true });
 }
 
-/** Makes the cluster look like hosted Supabase before its first migration. Does nothing the second time. */
+/**
+ * Loads `safeupdate` into the Data API's sessions, as hosted does (supabase/postgres, 20220118070449), if this Postgres
+ * has it. The npm package has not.
+ */
+const loadSafeupdate = `
+  do $$
+  begin
+    if exists (
+      select from pg_config as c, lateral pg_ls_dir(c.setting, true, false) as file
+      where c.name = 'PKGLIBDIR' and file ~ '^safeupdate[.](so|dylib|dll)$'
+    ) then
+      alter role authenticator set session_preload_libraries = 'safeupdate';
+    else
+      alter role authenticator reset session_preload_libraries;
+    end if;
+  end $$`;
+
+/**
+ * Makes the cluster look like hosted Supabase before its first migration. The second time it only looks for
+ * `safeupdate` again.
+ */
 export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions, "dataDir">): Promise<void> {
   const connection = { host: "127.0.0.1", port, user: superuser, password: passwords[superuser], database: "postgres" };
   await withDatabase(connection, async (client) => {
@@ -140,6 +160,7 @@ export async function bootstrapCluster({ port, passwords }: Omit<ClusterOptions,
     if (rowCount === 0) {
       await client.query(await readFile(new URL("./bootstrap.sql", import.meta.url), "utf8"));
     }
+    await client.query(loadSafeupdate);
     for (const role of loginRoles) {
       await client.query(`alter role ${role} password ${client.escapeLiteral(passwords[role])}`);
     }

@@ -1,0 +1,34 @@
+import type { AnyAST } from "@supabase/lite";
+import type { RequestContext } from "./request-context.ts";
+import type { Introspection } from "./schema-cache.ts";
+
+/**
+ * Returns whether a request changes or deletes rows without a filter. Hosted Supabase loads the extension `safeupdate`
+ * for the Data API's role, which refuses it. A limit counts as a filter: PostgREST puts it into the statement's WHERE.
+ */
+export function isUnfiltered({ type, where, limit }: AnyAST): boolean {
+  return (type === "update" || type === "delete") && limit === undefined && Object.keys(where ?? {}).length === 0;
+}
+
+/**
+ * Returns whether a request's transaction may only read: by GET and HEAD, and in a STABLE or IMMUTABLE function by POST
+ * too (PostgREST, "Transactions", "Access Mode").
+ */
+export function isReadOnly({ method, plan }: RequestContext, schema: Introspection): boolean {
+  if (method === "GET" || method === "HEAD") return true;
+  if (plan?.type !== "rpc") return false;
+  const { args } = plan;
+  const given = args === undefined || Array.isArray(args) ? [] : Object.keys(args);
+  const overloads = (schema.functions ?? []).filter(
+    (candidate) =>
+      candidate.name === plan.function && candidate.schema === (plan.schema ?? schema.default_schema ?? "public"),
+  );
+  const called = overloads.filter(
+    ({ arg_names, arg_defaults }) =>
+      given.every((name) => arg_names.includes(name)) &&
+      arg_names.slice(0, arg_names.length - arg_defaults).every((name) => given.includes(name)),
+  );
+  // None of these matches by name where a function takes the whole body as its one unnamed argument.
+  const candidates = called.length > 0 ? called : overloads;
+  return candidates.length > 0 && candidates.every(({ volatility }) => volatility !== "v");
+}

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { freePort } from "../../ports.ts";
 import { bootstrapCluster, type ClusterPasswords, clusterCommand, initialiseCluster } from "../postgres/cluster.ts";
+import { placeCluster } from "../postgres/placement.ts";
 
 const password = "fault";
 const passwords: ClusterPasswords = {
@@ -30,6 +31,7 @@ export type FaultDatabase = {
 export async function createFaultDatabase(): Promise<FaultDatabase> {
   const folder = await mkdtemp(path.join(tmpdir(), "data-api-"));
   const dataDir = path.join(folder, "data");
+  const placement = await placeCluster(dataDir, process.env.POSTGRES_BIN);
   const port = await freePort();
   let server: ChildProcess | undefined;
   const url = (role: string) => `postgres://${role}:${password}@127.0.0.1:${port}/postgres`;
@@ -46,7 +48,7 @@ export async function createFaultDatabase(): Promise<FaultDatabase> {
   }
 
   async function start(): Promise<void> {
-    const { command, args, ...user } = await clusterCommand({ dataDir, port });
+    const { command, args, ...user } = await clusterCommand({ dataDir, port, placement });
     server = spawn(command, args, { ...user, cwd: "/", stdio: "ignore" });
     const deadline = Date.now() + startLimitMs;
     while (!(await query("select 1", "supabase_admin").catch(() => undefined))) {
@@ -63,7 +65,7 @@ export async function createFaultDatabase(): Promise<FaultDatabase> {
     server = undefined;
   }
 
-  await initialiseCluster({ dataDir, passwords });
+  await initialiseCluster({ dataDir, passwords, placement });
   await start();
   await bootstrapCluster({ port, passwords });
   return {

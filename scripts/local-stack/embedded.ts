@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { type Addresses, addressesOf, databaseUrl, host } from "./addresses.ts";
 import { demoApp } from "./demo-apps.ts";
@@ -13,6 +13,7 @@ import { loadSecrets, mintRoleToken, type Secrets } from "./secrets.ts";
 import { placeCluster } from "./services/postgres/placement.ts";
 import { describeServices } from "./services.ts";
 import type { Opened, Plan, Planner, StartOptions } from "./stack.ts";
+import { refuseLackingFeatures } from "./supabase-config.ts";
 import { serveTemplates } from "./templates.ts";
 
 const databaseTasks = ["cluster", "bootstrap", "migrations", "seed", "demo"];
@@ -22,6 +23,9 @@ const demoNeeds = ["gateway", "identity"];
 export async function planEmbedded(start: StartOptions, opened: Opened): Promise<Planner> {
   const { root, options, environment } = start;
   const { dataDir, log } = opened;
+  if (!environment.settings.IDENTITY_BIN) {
+    refuseLackingFeatures(readFileSync(path.join(root, "supabase/config.toml"), "utf8"));
+  }
   // The schema `auth` differs with who made it.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { readMailTexts } from "./mail-texts.ts";
-import { readProviders } from "./providers.ts";
+import { isKnownProvider, readProviders } from "./providers.ts";
 import { characterSets, count, duration, flag, list, optionalDuration, rate, required, str } from "./values.ts";
 
 /** Durations and limits that Supabase Auth does not let go lower. */
@@ -100,11 +100,17 @@ const environment = z.object({
 });
 
 /**
- * Reads the settings: the same variables as Supabase Auth's own binary, of which those of features that this server
- * lacks are ignored.
- * @throws Error that names every variable which is missing or malformed
+ * Reads the settings: the same variables as Supabase Auth's own binary.
+ * @throws Error that names every variable which is missing or malformed, or turns on a feature that this server lacks
  */
 export function readConfig(env: NodeJS.ProcessEnv) {
+  const lacking = lackingFeatures(env);
+  if (lacking.length > 0) {
+    throw new Error(
+      `The local identity server lacks what these settings turn on:\n${lacking.map((name) => `  ${name}`).join("\n")}\n` +
+        "Remove them, or set IDENTITY_BIN to a Supabase Auth.",
+    );
+  }
   const parsed = environment.safeParse(env);
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `  ${issue.path.join(".")}: ${issue.message}`);
@@ -131,6 +137,18 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     mailTexts: readMailTexts(env),
     providers: readProviders(env),
   };
+}
+
+/** Returns the variables that turn on a feature of Supabase Auth that this server lacks, such as anonymous users. */
+function lackingFeatures(env: NodeJS.ProcessEnv): string[] {
+  const switches = Object.keys(env).filter((name) => /^GOTRUE_\w+_ENABLED$/.test(name) && !(name in environment.shape));
+  return switches.filter((name) => {
+    const [, provider] = /^GOTRUE_EXTERNAL_(\w+)_ENABLED$/.exec(name) ?? [];
+    const isProvider =
+      provider !== undefined &&
+      (isKnownProvider(provider.toLowerCase()) || env[`GOTRUE_EXTERNAL_${provider}_CLIENT_ID`]);
+    return !isProvider && /^\s*(1|t|true)\s*$/i.test(env[name] ?? "");
+  });
 }
 
 export type Config = ReturnType<typeof readConfig>;

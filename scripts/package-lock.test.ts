@@ -13,11 +13,21 @@ const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
 const manifest = JSON.parse(readFileSync("package.json", "utf8")) as Record<string, Record<string, string>>;
 const locked = Object.entries(packages).filter(([path]) => path !== "");
 const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + 13);
-const lockedNames = new Set(locked.map(([path]) => nameOf(path)));
+
+/** The package that `import` finds from a folder of the lock: its own copy, or that of a folder around it. */
+function resolve(from: string, name: string): Locked | undefined {
+  const own = packages[`${from}${from === "" ? "" : "/"}node_modules/${name}`];
+  return own || from === "" ? own : resolve(from.slice(0, Math.max(from.lastIndexOf("/node_modules/"), 0)), name);
+}
 
 test("the lock names the packages of every platform, or `npm ci` fails on a clean checkout", () => {
-  const missing = Object.values(packages).flatMap(({ optionalDependencies = {} }) =>
-    Object.keys(optionalDependencies).filter((name) => !lockedNames.has(name)),
+  const missing = Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+    Object.entries(optionalDependencies)
+      .filter(([name, range]) => {
+        const version = resolve(path, name)?.version;
+        return !version || (/^\d/.test(range) && version !== range);
+      })
+      .map(([name, range]) => `${path} needs ${name} ${range}`),
   );
   expect(missing).toEqual([]);
   expect(locked.filter(([, { version }]) => !version)).toEqual([]);

@@ -115,6 +115,17 @@ export const catalogRules: readonly CatalogRule[] = [
     expected: "private.offender()",
   },
   {
+    // PostgREST runs such functions read-only, and Postgres refuses only the writes that they hold themselves.
+    name: "a function that is not volatile calls no volatile one",
+    sql: `select distinct ${signature} as offence from ${functions}
+      cross join lateral regexp_matches(pg_get_functiondef(p.oid), '\\m(public|private|ai)[.](\\w+)\\s*\\(', 'gi') as called
+      join pg_proc v on v.proname = called[2] and v.pronamespace::regnamespace::text = called[1] and v.provolatile = 'v'
+      where p.provolatile <> 'v' and p.prokind = 'f'`,
+    offend: `create function private.writes() returns int language sql volatile as 'select 1';
+      create function private.offender() returns int language sql stable as 'select private.writes()'`,
+    expected: "private.offender()",
+  },
+  {
     name: "a trigger function is volatile and returns trigger to nobody else",
     sql: `select ${signature} as offence from ${functions}
       where p.prorettype = 'trigger'::regtype and (p.provolatile <> 'v' or has_function_privilege('service_role', p.oid, 'execute'))

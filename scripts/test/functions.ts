@@ -9,6 +9,23 @@ import { startStack } from "./start-stack.ts";
  * on a stack of its own. `-- --on deno-hosted/hosted` runs one of the four. Closes with a count for each.
  */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
+/**
+ * Tests that hold for the stack's own server alone. It notices a client that disconnects at once; Deno's notices it at
+ * times, hosted's at the next write, and leaving-clients.integration.test.ts has what is charged then. Deno's servers
+ * also reset a connection whose body they did not read, before the stack's gateway has the answer.
+ */
+const onNodeAlone = [
+  "client leaves before the first byte",
+  "speech that the client leaves",
+  "step that the client leaves",
+  "server tools, \\w+, that the client leaves",
+  "client left before its answer",
+  "calls at once at the edge of a budget",
+  "token limits count what streams",
+  "a client that leaves a stream before its first byte",
+  "a client that leaves where the provider is paid",
+  "large bod(y|ies)",
+];
 const { values } = parseArgs({ options: { on: { type: "string" } } });
 const chosen = runtimes.filter((runtime) => values.on === undefined || values.on === runtime);
 if (chosen.length === 0) throw new Error(`--on takes one of ${runtimes.join(", ")}`);
@@ -26,7 +43,14 @@ for (const runtime of chosen) {
   try {
     // Tests that start functions of their own read the settings, too.
     Object.assign(process.env, settings, { GATEHOUSE_STACK: stack.file });
-    outcomes.push({ runtime, ...(await runVitest("integration", { reportDir, files: ["supabase/functions"] })) });
+    outcomes.push({
+      runtime,
+      ...(await runVitest("integration", {
+        reportDir,
+        files: ["supabase/functions"],
+        without: new RegExp(onNodeAlone.join("|")),
+      })),
+    });
   } finally {
     await stack.stop();
   }

@@ -34,15 +34,16 @@ export async function runCheck(command: string, args: string[]): Promise<Result>
   return code === 0 ? { passed: 1, failed: 0, failures: [] } : { passed: 0, ...failedApart(code) };
 }
 
-/** A Vitest project, or those of its files that lie below the given paths. A run that fails apart from any test counts as a failure, too. */
+/** A Vitest project, or of it the files below some paths, without tests whose names match a pattern. A run that fails apart from any test counts as a failure, too. */
 export async function runVitest(
   project: string,
-  { reportDir, label, files = [] }: { reportDir: string; label?: string; files?: string[] },
+  { reportDir, label, files = [], without }: { reportDir: string; label?: string; files?: string[]; without?: RegExp },
 ): Promise<Result> {
   const reportFile = path.join(reportDir, `${project}.json`);
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${reportFile}`];
-  const code = await run("vitest", ["run", "--project", project, ...reporters, ...files], { label });
-  return orFailed(vitestResult(await readJson(reportFile)), code);
+  const selection = without ? [...files, "-t", `^(?!.*(?:${without.source}))`] : files;
+  const code = await run("vitest", ["run", "--project", project, ...reporters, ...selection], { label });
+  return orFailed(vitestResult(await readJson(reportFile), without), code);
 }
 
 /** The browser tests. */

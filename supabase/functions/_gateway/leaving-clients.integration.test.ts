@@ -292,6 +292,28 @@ describe.for(plainHosts)("functions on $deno in the loop $loop, where a left cal
     expect(host.output()).not.toMatch(/uncaught|unhandled/i);
   });
 
+  // Hosted notices nothing before a write, and a call that is not streamed has one.
+  if (options.loop === "hosted") {
+    test("charge a call that is not streamed in full when its client leaves", async () => {
+      const requestId = `it-${randomUUID()}`;
+      const call = fetch(`http://127.0.0.1:${host.port}/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${paying.key}`,
+          "x-request-id": requestId,
+          "content-type": "application/json",
+        },
+        body: JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "whole" }] }),
+        signal: AbortSignal.timeout(150),
+      });
+      await expect(call).rejects.toThrow();
+      const { run, charged } = await paying.accountOf(requestId);
+      expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 3, output_tokens: 2 });
+      expect(charged).toBe(run.billed_credits);
+      expect(host.output()).not.toMatch(/uncaught|unhandled/i);
+    });
+  }
+
   test("report what fails behind an answer and serve on", async () => {
     for (let count = 0; count < 2; count += 1) {
       expect(await (await fetch(`http://127.0.0.1:${host.port}/failing`)).text()).toBe("answered");

@@ -25,7 +25,9 @@ const onNodeAlone = [
   "a client that leaves a stream.* before its first byte",
   "a client that leaves where the provider is paid",
   "large bod(y|ies)",
+  "a body that is refused on its way",
   "(10 MB|more than 1 MiB) are 413",
+  'speech.* refuses .{"input":"a{1000}',
 ];
 const { values } = parseArgs({ options: { on: { type: "string" } } });
 const chosen = runtimes.filter((runtime) => values.on === undefined || values.on === runtime);

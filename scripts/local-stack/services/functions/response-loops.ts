@@ -13,7 +13,7 @@ type LoopOptions = {
 type Stop = (limitMs: number) => Promise<void>;
 type Loop = (handle: FunctionHandler, options: LoopOptions) => Stop;
 
-/** As the stack's gateway, which stands before it. */
+/** The same limit as the stack's gateway. */
 const maxHeaderSize = 32 * 1024;
 /** The version that hosted Supabase's runtime is built on. */
 const hostedDeno = "2.1.4";

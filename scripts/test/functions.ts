@@ -17,7 +17,7 @@ const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/h
 const onNodeAlone = [
   "client leaves before the first byte",
   "speech.* that the client leaves",
-  "step that the client leaves",
+  "step.* that the client leaves",
   "server tools, .* that the client leaves",
   "client left before its answer",
   "calls at once at the edge of a budget",

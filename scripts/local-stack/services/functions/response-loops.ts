@@ -27,14 +27,26 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
   const isHosted = runtime.Deno.version.deno === hostedDeno;
   switch (name ?? (isHosted ? "hosted" : "node")) {
     case "hosted":
-      return serveAsHosted;
+      return (handle, options) => serveAsHosted(closing(handle), options);
     case "deno":
-      return (handle, options) => serveByDeno(handle, { ...options, serve });
+      return (handle, options) => serveByDeno(closing(handle), { ...options, serve });
     case "node":
       return serveByNode;
     default:
       throw new Error(`LOCAL_RESPONSE_LOOP must be deno or hosted, not ${name}`);
   }
+}
+
+/**
+ * Ends the connection with its response. Hosted has one for each request, and Deno closes one whose body was not read,
+ * which the stack's gateway could be about to use again.
+ */
+function closing(handle: FunctionHandler): FunctionHandler {
+  return async (request, info) => {
+    const response = await handle(request, info);
+    response.headers.set("connection", "close");
+    return response;
+  };
 }
 
 /** Node's server notices a client that disconnects before its response, which Deno's notices only at times. */
@@ -52,10 +64,10 @@ function serveByNode(handle: FunctionHandler, { hostname, port, onListen, onErro
 }
 
 function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions & { serve: Serve }): Stop {
-  const closing = new AbortController();
-  const server = serve({ ...options, signal: closing.signal }, handle);
+  const ending = new AbortController();
+  const server = serve({ ...options, signal: ending.signal }, handle);
   return async (limitMs) => {
-    const timer = setTimeout(() => closing.abort(), limitMs);
+    const timer = setTimeout(() => ending.abort(), limitMs);
     await server.shutdown();
     clearTimeout(timer);
   };

@@ -27,6 +27,7 @@ const onNodeAlone = [
   "large bod(y|ies)",
   "a body that is refused on its way",
   "(10 MB|more than 1 MiB) are 413",
+  "refuses 65,537",
   'speech.* refuses .{"input":"a{1000}',
 ];
 const { values } = parseArgs({ options: { on: { type: "string" } } });

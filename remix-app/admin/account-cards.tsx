@@ -4,6 +4,7 @@ import { methodLabel } from "../activity/method-label.ts";
 import { providerLabel } from "../config/oauth-providers.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { countText } from "../ui/count-text.ts";
 import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -20,7 +21,7 @@ export function AccountState({
   account: Account;
   policy: Pick<AccountPolicy, "state" | "generation">;
 }) {
-  const { methods, factors, sessions } = account;
+  const { methods, factors, sessionCount } = account;
   const ways = [
     account.singleSignOn ? "single sign-on" : "",
     methods.password ? "password" : "",
@@ -37,7 +38,7 @@ export function AccountState({
         {policy.generation > 0 ? <span className="text-muted"> (change {policy.generation})</span> : null}
       </Fact>
       <Fact label="Authenticators">{verified === 0 ? "None" : verified}</Fact>
-      <Fact label="Sessions">{sessions.length === 0 ? "None" : sessions.length}</Fact>
+      <Fact label="Sessions">{sessionCount === 0 ? "None" : countText(sessionCount)}</Fact>
       <Fact label="Ban">
         {account.bannedUntil ? (
           <span className="text-bad">
@@ -139,7 +140,7 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
 }
 
 /** Where an account is signed in. */
-export function SessionList({ sessions }: Pick<Account, "sessions">) {
+export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions" | "sessionCount">) {
   if (sessions.length === 0) return <p className="text-muted">Nobody is signed in to this account.</p>;
   return (
     <ul className="divide-y divide-line">
@@ -159,6 +160,11 @@ export function SessionList({ sessions }: Pick<Account, "sessions">) {
           </div>
         </li>
       ))}
+      {sessionCount > sessions.length ? (
+        <li className={`${row} text-muted`}>
+          The {sessions.length} seen last, of {countText(sessionCount)}.
+        </li>
+      ) : null}
     </ul>
   );
 }

@@ -66,6 +66,8 @@ const accountSchema = z.object({
         device: device ?? deviceName(userAgent ?? ""),
       })),
   ),
+  /** Of all, counted to 1,001; `sessions` are the 50 seen last. */
+  sessionCount: z.number().int(),
 });
 /** An account as the console shows it. */
 export type Account = z.infer<typeof accountSchema>;

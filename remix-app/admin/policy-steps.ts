@@ -52,7 +52,7 @@ export function effectsOf(
 ): string[] {
   const who = account.email ?? account.id;
   const apps = count(policy.authenticators, "authenticator");
-  const sessions = count(account.sessions.length, "session");
+  const sessions = count(account.sessionCount, "session");
   switch (step) {
     case "require":
       return [

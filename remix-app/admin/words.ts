@@ -1,8 +1,9 @@
+import { countText } from "../ui/count-text.ts";
 import type { PolicyState } from "./accounts.ts";
 
 /** A number with its noun: "1 session", "3 sessions". */
 export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+  return `${countText(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** A price as people read it: without zeros that say nothing, with two decimals at least. */

@@ -3,9 +3,10 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
-import { ButtonLink } from "../ui/button.tsx";
+import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
+import { Link } from "../ui/link.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
 import { listWorkspaces } from "../workspaces/list-workspaces.ts";
 
@@ -13,20 +14,28 @@ export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
 
+const workspacesShown = 10;
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const workspaces = await listWorkspaces(user, context);
+  const { requestId } = context;
+  const { workspaces, nextCursor } = await listWorkspaces(user, { limit: workspacesShown, requestId });
   const { infrastructureAdmin } = user;
-  return { infrastructureAdmin, workspaces, gatewayUrl: `${context.env.AI_URL}/v1` };
+  return { infrastructureAdmin, workspaces, more: nextCursor !== null, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function HomePage() {
-  const { infrastructureAdmin, workspaces, gatewayUrl } = useLoaderData<typeof loader>();
+  const { infrastructureAdmin, workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
   return (
     <AppPage title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="Workspaces" lead="Keys, credits and usage live in a workspace.">
           <WorkspaceList workspaces={workspaces} />
+          {more ? (
+            <Link className={`${buttonClass("secondary")} mt-3`} to="/workspaces">
+              All workspaces
+            </Link>
+          ) : null}
         </Card>
         <Card
           title="Call the gateway"

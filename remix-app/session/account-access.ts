@@ -38,12 +38,17 @@ const accountAccess = z.object({
   confirmedAt: utcText.nullable(),
   email: z.string().nullable(),
   ways: z.array(way),
+  /** Sessions that the list leaves out, counted to 1,001, and whether any of them is new. The key names all of them. */
+  otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
 });
 
 /** Something that can open an account. */
 export type AccessWay = z.output<typeof way>;
 /** Everything that can open an account. */
 export type AccountAccess = z.output<typeof accountAccess>;
+
+/** Of an account that is signed in at more places, the list has those seen last. */
+const sessionsListed = 50;
 
 /**
  * Lists everything that can open a user's account.
@@ -55,8 +60,25 @@ export async function listAccess(
 ): Promise<AccountAccess> {
   return callFunction(context, {
     name: "private.account_access",
-    args: { subject_id: user.id, actor_session_id: user.sessionId },
+    args: { subject_id: user.id, actor_session_id: user.sessionId, most_sessions: sessionsListed },
     schema: accountAccess,
+  });
+}
+
+const accessState = z.object({ confirmedAt: utcText.nullable(), unconfirmed: z.array(z.uuid()) });
+
+/**
+ * When the owner last confirmed that list, and the ids of what was added without a confirmation of their identity.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export async function readAccessState(
+  context: AppLoadContext,
+  user: Pick<User, "id" | "sessionId">,
+): Promise<z.output<typeof accessState>> {
+  return callFunction(context, {
+    name: "private.access_state",
+    args: { subject_id: user.id, actor_session_id: user.sessionId },
+    schema: accessState,
   });
 }
 
@@ -66,7 +88,7 @@ export async function listAccess(
  */
 export function preselected(
   { env }: Pick<AppLoadContext, "env">,
-  { access: { ways }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
+  { access: { ways, otherSessions }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
 ): string[] {
   const suspect = ways.filter(
     ({ kind, id, isNew, unconfirmed }) => (isNew || unconfirmed) && !(kind === "session" && id === user.sessionId),
@@ -81,7 +103,8 @@ export function preselected(
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
       !kept.some(({ kind }) => kind === "authenticator"));
-  return suspect.filter((way) => !needed(way)).map(({ key }) => key);
+  const selected = suspect.filter((way) => !needed(way)).map(({ key }) => key);
+  return otherSessions.isNew ? [...selected, otherSessions.key] : selected;
 }
 
 const confirmation = z.discriminatedUnion("outcome", [
@@ -105,6 +128,8 @@ export interface AccessDecision {
   listed: string[];
   /** Keys of what to remove. */
   remove: string[];
+  /** Keys of the sessions that were on the list. */
+  sessions: string[];
 }
 
 /**

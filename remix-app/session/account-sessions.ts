@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
+import { type Position, pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
@@ -16,6 +17,8 @@ const rows = z.array(
     device: z.string().nullable(),
     method: z.string().nullable(),
     aal: z.string().nullable(),
+    /** By which pages are ordered, to the microsecond. */
+    refreshed_at: z.string(),
   }),
 );
 
@@ -30,8 +33,12 @@ const listed = z.object({
   aal: z.string(),
 });
 
-/** Where an account is signed in, as the API lists it. */
-export const sessionList = z.object({ sessions: z.array(listed) });
+/** A page of where an account is signed in, as the API lists it. */
+export const sessionList = z.object({
+  sessions: z.array(listed),
+  /** Where the next page begins; null at the end. */
+  nextCursor: z.string().nullable(),
+});
 export type SessionList = z.output<typeof sessionList>;
 
 /** One place where an account is signed in. */
@@ -42,32 +49,57 @@ export interface AccountSession extends z.output<typeof listed> {
   method: string | null;
 }
 
+/** After the session that asks, which is the first of all: every other one, whenever it was seen. */
+const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
+
 /**
- * The places where a user is signed in, this one first, then the one seen last.
- * @throws Response 503 UNAVAILABLE where the database did not answer
+ * A page of the places where a user is signed in: this one first, then the one seen last.
+ * @param options.limit how many, at most 100
+ * @param options.cursor a `nextCursor` of before
+ * @throws Response 400 INVALID_REQUEST where the cursor is none of ours, 503 UNAVAILABLE where the database did not answer
  */
 export async function listSessions(
   context: AppLoadContext,
-  user: Pick<User, "id" | "sessionId">,
-): Promise<AccountSession[]> {
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("account_sessions", { subject_id: user.id });
-  if (error) throw unavailable(context, error.code);
-  return rows
-    .parse(data)
-    .map((session) => ({
-      id: session.id,
-      current: session.id === user.sessionId,
-      createdAt: session.created_at.toISOString(),
-      lastSeenAt: session.last_seen_at.toISOString(),
-      ip: session.ip,
-      userAgent: session.user_agent,
-      device: session.device ?? deviceName(session.user_agent ?? ""),
-      method: session.method,
-      aal: session.aal ?? "aal1",
-    }))
-    .sort((a, b) => Number(b.current) - Number(a.current));
+  { user, limit, cursor }: { user: Pick<User, "id" | "sessionId">; limit: number; cursor?: string | undefined },
+): Promise<{ sessions: AccountSession[]; nextCursor: string | null }> {
+  const found = await callFunction(context, {
+    name: "private.account_sessions",
+    args: {
+      subject_id: user.id,
+      first_session_id: user.sessionId,
+      before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+      page_size: limit + 1,
+    },
+    schema: rows,
+  });
+  const { records, nextCursor } = pageOf(found, {
+    limit,
+    cursorOf: ({ id, refreshed_at }) =>
+      writeCursor(id === user.sessionId ? afterFirst : { createdAt: refreshed_at, id }),
+  });
+  const sessions = records.map((session) => ({
+    id: session.id,
+    current: session.id === user.sessionId,
+    createdAt: session.created_at.toISOString(),
+    lastSeenAt: session.last_seen_at.toISOString(),
+    ip: session.ip,
+    userAgent: session.user_agent,
+    device: session.device ?? deviceName(session.user_agent ?? ""),
+    method: session.method,
+    aal: session.aal ?? "aal1",
+  }));
+  // What its owner did with a session is not part of the pages' order.
+  sessions.sort((a, b) => Number(b.current) - Number(a.current) || b.lastSeenAt.localeCompare(a.lastSeenAt));
+  return { sessions, nextCursor };
+}
+
+/**
+ * How many places a user is signed in at, counted to 1,001.
+ * @throws Response 503 UNAVAILABLE where the database did not answer
+ */
+export function countSessions(context: AppLoadContext, user: Pick<User, "id">): Promise<number> {
+  const args = { subject_id: user.id };
+  return callFunction(context, { name: "private.count_account_sessions", args, schema: z.number() });
 }
 
 /**
@@ -80,7 +112,8 @@ export async function endSession(
   { user, sessionId }: { user: User; sessionId: string },
 ): Promise<boolean> {
   if (!z.uuid().safeParse(sessionId).success) return false;
-  const ended = (await listSessions(context, user)).find(({ id }) => id === sessionId);
+  const asked = { user: { id: user.id, sessionId }, limit: 1 };
+  const ended = (await listSessions(context, asked)).sessions.find(({ id }) => id === sessionId);
   const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("end_account_session", { subject_id: user.id, target_id: sessionId });

@@ -85,8 +85,15 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "List where the account is signed in",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "Its sessions, the one that asks first.", schema: sessionList }],
-    problems: ["MFA_REQUIRED"],
+    query: pageQuery,
+    answers: [
+      {
+        status: 200,
+        description: "A page of its sessions, the one that asks first, then those seen last.",
+        schema: sessionList,
+      },
+    ],
+    problems: ["INVALID_REQUEST", "MFA_REQUIRED"],
   },
   {
     id: "endSession",

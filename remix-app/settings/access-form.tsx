@@ -2,6 +2,7 @@ import { providerLabel } from "../config/oauth-providers.ts";
 import type { AccessWay, AccountAccess } from "../session/account-access.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
+import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { accessPath } from "./paths.ts";
@@ -25,8 +26,9 @@ export interface AccessFormProps {
 
 /** Everything that can open the account, each with when and from where it was added, and the one button for all. */
 export function AccessForm({ access, selected, currentSessionId, returnUrl, refusal = null }: AccessFormProps) {
-  const { ways, listedAt, confirmedAt } = access;
+  const { ways, listedAt, confirmedAt, otherSessions } = access;
   const unconfirmed = ways.filter((way) => way.unconfirmed).map(({ key }) => key);
+  const sessions = ways.filter(({ kind }) => kind === "session").map(({ key }) => key);
   const isCurrent = ({ kind, id }: AccessWay) => kind === "session" && id === currentSessionId;
   const refused = refusal
     ? ways.findIndex(({ key, kind }) => selected.includes(key) && refusal.kinds.includes(kind))
@@ -40,6 +42,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
       />
       <input type="hidden" name="listedAt" value={listedAt} />
       <input type="hidden" name="listed" value={unconfirmed.join(" ")} />
+      <input type="hidden" name="sessions" value={sessions.join(" ")} />
       <input type="hidden" name="returnUrl" value={returnUrl} />
       <fieldset className="min-w-0">
         <legend className="max-w-prose text-muted">
@@ -65,6 +68,14 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               error={index === refused ? (refusal?.message ?? null) : null}
             />
           ))}
+          {otherSessions.count > 0 ? (
+            <OtherSessions
+              others={otherSessions}
+              index={ways.length}
+              listed={sessions.length}
+              selected={selected.includes(otherSessions.key)}
+            />
+          ) : null}
         </ul>
       </fieldset>
       <Button className="max-sm:w-full">Remove selected and confirm the rest</Button>
@@ -142,6 +153,46 @@ function WayLine({
             Change password
           </a>
         ) : null}
+      </div>
+    </li>
+  );
+}
+
+/** The sessions that the list leaves out, as one line. */
+function OtherSessions({
+  others: { key, count, isNew },
+  index,
+  listed,
+  selected,
+}: {
+  others: AccountAccess["otherSessions"];
+  index: number;
+  /** How many sessions have a line of their own. */
+  listed: number;
+  selected: boolean;
+}) {
+  const id = fieldId(index);
+  return (
+    <li className="flex gap-3 py-3">
+      <input
+        type="checkbox"
+        id={id}
+        name={`remove_${index}`}
+        value={key}
+        defaultChecked={selected}
+        aria-describedby={`${id}-facts`}
+        className="mt-0.5 size-4 shrink-0 cursor-pointer accent-accent"
+      />
+      <div className="min-w-0">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <label htmlFor={id} className="-my-1 min-w-0 cursor-pointer py-1 font-medium">
+            {countText(count)} more {count === 1 ? "session" : "sessions"}
+          </label>
+          {isNew ? <span className="font-medium text-accent text-small">New</span> : null}
+        </p>
+        <p id={`${id}-facts`} className="text-muted">
+          Last seen before the {listed} above.
+        </p>
       </div>
     </li>
   );

@@ -6,8 +6,10 @@ import type { AccountSession } from "../session/account-sessions.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
+import { countText } from "../ui/count-text.ts";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice } from "../ui/notice.tsx";
+import { PageNav } from "../ui/page-nav.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
@@ -20,9 +22,15 @@ const actionPath = "/settings/security/sessions";
 /** Where the account is signed in, this place first, and signing out elsewhere. */
 export function SessionsCard({
   sessions,
+  count,
+  nextCursor,
   notice,
 }: {
+  /** A page of them. */
   sessions: readonly AccountSession[];
+  /** Of all pages, counted to 1,001. */
+  count: number;
+  nextCursor: string | null;
   notice: SettingsNotice | null;
 }) {
   return (
@@ -31,7 +39,7 @@ export function SessionsCard({
       title="Sessions"
       lead="Where you are signed in. Sign out what you do not know, then change your password."
       action={
-        sessions.length > 1 ? (
+        count > 1 ? (
           <AccountForm action={actionPath} data-once>
             <Button variant="secondary" name="session" value="others">
               Sign out all others
@@ -46,6 +54,12 @@ export function SessionsCard({
           <SessionLine key={session.id} session={session} />
         ))}
       </ul>
+      {count > sessions.length ? (
+        <p className="mt-4 text-muted">
+          {sessions.length} of {countText(count)} sessions.
+        </p>
+      ) : null}
+      <PageNav label="Pages of sessions" nextCursor={nextCursor} param="sessions" card="sessions" />
       <p className="mt-4 text-muted">
         Signed in on a phone too?{" "}
         <a className="link" href={detour("/qr", securityPath)}>

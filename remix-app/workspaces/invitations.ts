@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 
@@ -39,28 +40,46 @@ function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-/** Invitations that nobody has accepted yet, the newest first. */
+/**
+ * A page of the invitations that nobody has accepted yet, the newest first.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ */
 export async function listInvitations(
   { data }: User,
-  { workspaceId, requestId }: { workspaceId: string; requestId: string },
-): Promise<OpenInvitation[]> {
-  const { data: rows, error } = await data
+  {
+    workspaceId,
+    requestId,
+    limit,
+    cursor,
+  }: { workspaceId: string; requestId: string; limit: number; cursor: string | null },
+): Promise<{ invitations: OpenInvitation[]; nextCursor: string | null }> {
+  const before = positionOf(cursor, { read: readCursor, requestId });
+  let query = data
     .from("workspace_invitations")
     .select("id, email, created_at, expires_at, role:workspace_roles!inner(name)")
     .eq("workspace_id", workspaceId)
     .is("accepted_at", null)
-    .order("created_at", { ascending: false });
+    .order("created_at", { ascending: false })
+    .order("id", { ascending: false })
+    .limit(limit + 1);
+  if (before) {
+    const { createdAt, id } = before;
+    query = query.or(`created_at.lt.${createdAt},and(created_at.eq.${createdAt},id.lt.${id})`);
+  }
+  const { data: rows, error } = await query;
   if (error) throw workspaceProblem(error, { requestId });
-  return z
-    .array(openRow)
-    .parse(rows)
-    .map(({ id, email, role, created_at, expires_at }) => ({
-      id,
-      email,
-      role: role.name,
-      sentAt: created_at,
-      expiresAt: expires_at,
-    }));
+  const { records, nextCursor } = pageOf(z.array(openRow).parse(rows), {
+    limit,
+    cursorOf: ({ created_at, id }) => writeCursor({ createdAt: created_at, id }),
+  });
+  const invitations = records.map(({ id, email, role, created_at, expires_at }) => ({
+    id,
+    email,
+    role: role.name,
+    sentAt: created_at,
+    expiresAt: expires_at,
+  }));
+  return { invitations, nextCursor };
 }
 
 /**

@@ -69,7 +69,17 @@ export function InviteForm({
 }
 
 /** Pending invitations. */
-export function InvitationList({ invitations, now }: { invitations: OpenInvitation[]; now: string }) {
+export function InvitationList({
+  invitations,
+  here,
+  now,
+}: {
+  /** A page of them. */
+  invitations: OpenInvitation[];
+  /** The address of the page. */
+  here: string;
+  now: string;
+}) {
   if (invitations.length === 0) return <p className="mt-5 text-muted">No invitation is open.</p>;
   return (
     <>
@@ -87,7 +97,7 @@ export function InvitationList({ invitations, now }: { invitations: OpenInvitati
                 <Moment at={expiresAt} now={now} />
               </p>
             </div>
-            <PostForm>
+            <PostForm action={here}>
               <input type="hidden" name="intent" value="withdraw" />
               <input type="hidden" name="invitationId" value={id} />
               <Button variant="secondary" aria-label={`Withdraw the invitation to ${email}`}>

@@ -1,53 +1,63 @@
 import { z } from "zod";
-import { problem } from "../http/problem.ts";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import type { Reader } from "../session/user.ts";
+import { workspaceProblem } from "./failures.ts";
 
 const rows = z.array(
-  z.object({
-    id: z.uuid(),
-    name: z.string(),
-    plan_id: z.string(),
-    personal_user_id: z.uuid().nullable(),
-    workspace_members: z.array(z.object({ role: z.object({ name: z.string() }) })),
-  }),
+  z
+    .object({ id: z.uuid(), name: z.string(), plan_id: z.string(), personal: z.boolean(), role: z.string() })
+    .transform(({ plan_id, ...workspace }) => ({ ...workspace, planId: plan_id })),
 );
 
-/** A workspace as one of its members sees it. */
-export interface Workspace {
-  id: string;
-  name: string;
-  planId: string;
-  /** Whether it is the caller's own personal workspace. */
-  personal: boolean;
-  /** The caller's role in it. */
-  role: string;
+/** A workspace as one of its members sees it. `personal` means the caller's own; `role` is the caller's. */
+export type Workspace = z.output<typeof rows>[number];
+
+/** Which part of a list of workspaces is read. */
+export interface WorkspacePageQuery {
+  limit: number;
+  cursor?: string | undefined;
+}
+
+/** Where a page of workspaces begins. @throws Response 400 INVALID_REQUEST for a cursor that is none of ours */
+export function workspacePosition(
+  { cursor }: WorkspacePageQuery,
+  { requestId }: { requestId: string },
+): string[] | null {
+  return positionOf(cursor, { read: readWorkspaceCursor, requestId });
+}
+
+/** A page of the workspaces that were found, one of which may be the first of the next page. */
+export function workspacePage<Found extends { id: string; name: string; personal: boolean }>(
+  found: readonly Found[],
+  { limit }: WorkspacePageQuery,
+): { workspaces: Found[]; nextCursor: string | null } {
+  const { records, nextCursor } = pageOf(found, {
+    limit,
+    cursorOf: ({ id, name, personal }) => writeKeyCursor([String(personal), name, id]),
+  });
+  return { workspaces: records, nextCursor };
+}
+
+const personalPart = z.enum(["true", "false"]);
+const idPart = z.uuid();
+
+function readWorkspaceCursor(cursor: string): string[] | null {
+  const position = readKeyCursor(cursor, { length: 3 });
+  const valid = personalPart.safeParse(position?.[0]).success && idPart.safeParse(position?.[2]).success;
+  return valid ? position : null;
 }
 
 /**
- * The workspaces that a user belongs to, by name, their personal one first. Row-level security decides which.
- * @throws Response 503 UNAVAILABLE where the Data API did not answer
+ * A page of the workspaces that a user belongs to, their personal one first, then by name. Row-level security decides
+ * which.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where the Data API did not answer
  */
 export async function listWorkspaces(
-  { id: userId, data }: Reader,
-  { requestId }: { requestId: string },
-): Promise<Workspace[]> {
-  const { data: found, error } = await data
-    .from("workspaces")
-    .select("id, name, plan_id, personal_user_id, workspace_members!inner(role:workspace_roles!inner(name))")
-    .eq("workspace_members.user_id", userId)
-    .order("name");
-  if (error) {
-    console.error(`error request=${requestId} workspaces could not be read: ${error.code}`);
-    throw problem("UNAVAILABLE", { requestId });
-  }
-  return rows
-    .parse(found)
-    .map((row) => ({
-      id: row.id,
-      name: row.name,
-      planId: row.plan_id,
-      personal: row.personal_user_id === userId,
-      role: row.workspace_members[0]?.role.name ?? "",
-    }))
-    .sort((a, b) => Number(b.personal) - Number(a.personal));
+  { data }: Reader,
+  { requestId, ...query }: WorkspacePageQuery & { requestId: string },
+): Promise<{ workspaces: Workspace[]; nextCursor: string | null }> {
+  const after = workspacePosition(query, { requestId });
+  const { data: found, error } = await data.rpc("list_workspaces", { after, page_size: query.limit + 1 });
+  if (error) throw workspaceProblem(error, { requestId });
+  return workspacePage(rows.parse(found), query);
 }

@@ -1,28 +1,38 @@
-import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { Select } from "../ui/field.tsx";
+import { Link } from "../ui/link.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { PostForm } from "../ui/post-form.tsx";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
 
+type Roles = readonly { id: string; name: string }[];
+
+/** With more roles to choose from, a choice beside each member would be most of the page. */
+const rolesBesideMember = 10;
+
 export interface MemberListProps {
+  /** A page of them. */
   members: Member[];
   /** The user who looks. */
   me: string;
   manages: boolean;
-  assignable: { id: string; name: string }[];
-  /** Where its forms post to. */
-  action: string;
+  assignable: Roles;
+  /** The address of the page. */
+  here: string;
+  /** The search of the page that asks about a member, `change` or `remove`. */
+  ask: (question: Record<string, string>) => string;
   now: string;
 }
 
 /** Members with their roles; who manages them changes roles here, and everybody may leave. */
-export function MemberList({ members, me, manages, assignable, action, now }: MemberListProps) {
+export function MemberList({ members, me, manages, assignable, here, ask, now }: MemberListProps) {
+  if (members.length === 0) return <p className="text-muted">Nobody of that name is in this workspace.</p>;
   return (
     <ul>
-      {members.map(({ userId, name, roleId, role, joinedAt }) => {
+      {members.map((member) => {
+        const { userId, name, roleId, role, joinedAt } = member;
         const mayChange = manages && assignable.some(({ id }) => id === roleId);
         const self = userId === me;
         return (
@@ -40,25 +50,21 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
               </p>
             </div>
             <div className="flex flex-wrap items-end gap-2">
-              {mayChange && !self ? (
-                <PostForm action={action} className="flex items-end gap-2">
-                  <input type="hidden" name="intent" value="change_role" />
-                  <input type="hidden" name="userId" value={userId} />
-                  <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
-                    {assignable.map((choice) => (
-                      <option key={choice.id} value={choice.id}>
-                        {roleLabel(choice.name)}
-                      </option>
-                    ))}
-                  </Select>
-                  <Button variant="secondary" aria-label={`Save the role of ${name}`}>
-                    Save
-                  </Button>
-                </PostForm>
+              {mayChange && !self && assignable.length <= rolesBesideMember ? (
+                <RoleChoice member={member} assignable={assignable} here={here} />
+              ) : null}
+              {mayChange && !self && assignable.length > rolesBesideMember ? (
+                <Link
+                  to={ask({ change: userId })}
+                  className={buttonClass("secondary")}
+                  aria-label={`Change the role of ${name}`}
+                >
+                  Change role
+                </Link>
               ) : null}
               {mayChange || self ? (
                 <Link
-                  to={`?remove=${userId}`}
+                  to={ask({ remove: userId })}
                   className={buttonClass("secondary")}
                   aria-label={self ? "Leave this workspace" : `Remove ${name}`}
                 >
@@ -70,6 +76,41 @@ export function MemberList({ members, me, manages, assignable, action, now }: Me
         );
       })}
     </ul>
+  );
+}
+
+interface RoleChangeProps {
+  member: Pick<Member, "userId" | "name" | "roleId">;
+  assignable: Roles;
+  here: string;
+}
+
+function RoleChoice({ member: { userId, name, roleId }, assignable, here }: RoleChangeProps) {
+  return (
+    <PostForm action={here} className="flex items-end gap-2">
+      <input type="hidden" name="intent" value="change_role" />
+      <input type="hidden" name="userId" value={userId} />
+      <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
+        {assignable.map((choice) => (
+          <option key={choice.id} value={choice.id}>
+            {roleLabel(choice.name)}
+          </option>
+        ))}
+      </Select>
+      <Button variant="secondary" aria-label={`Save the role of ${name}`}>
+        Save
+      </Button>
+    </PostForm>
+  );
+}
+
+/** Asks for the role of one member. */
+export function RoleChange(props: RoleChangeProps) {
+  const { member, here } = props;
+  return (
+    <ConfirmCard title={`Change the role of ${member.name}`} lead="It holds from now on." cancelTo={here}>
+      <RoleChoice {...props} />
+    </ConfirmCard>
   );
 }
 

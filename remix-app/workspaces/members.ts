@@ -1,14 +1,18 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 
 const memberRow = z.object({
   user_id: z.uuid(),
-  created_at: z.string(),
-  profile: z.object({ display_name: z.string(), avatar_url: z.string().nullable() }).nullable(),
-  role: z.object({ id: z.uuid(), name: z.string(), is_owner: z.boolean() }),
+  name: z.string(),
+  role_id: z.uuid(),
+  role: z.string(),
+  is_owner: z.boolean(),
+  joined_at: z.string(),
+  sorts_as: z.string(),
 });
 const roleRow = z.object({
   id: z.uuid(),
@@ -30,27 +34,101 @@ export type Role = z.infer<typeof roleRow>;
 
 type Place = { workspaceId: string; requestId: string };
 
-/** Members of a workspace, owners first, then by name. */
-export async function listMembers({ data }: User, { workspaceId, requestId }: Place): Promise<Member[]> {
+/** Which of a workspace's members are read; all of them where nothing is named. */
+interface MemberQuery extends Place {
+  limit: number;
+  cursor?: string | null;
+  /** Part of a name, in any case. */
+  search?: string;
+  roleId?: string;
+  userId?: string;
+}
+
+const ownerPart = z.enum(["true", "false"]);
+const idPart = z.uuid();
+
+function readMemberCursor(cursor: string): string[] | null {
+  const position = readKeyCursor(cursor, { length: 3 });
+  return ownerPart.safeParse(position?.[0]).success && idPart.safeParse(position?.[2]).success ? position : null;
+}
+
+/**
+ * A page of a workspace's members, owners first, then by name.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ */
+export async function listMembers(
+  { data }: User,
+  { workspaceId, requestId, limit, cursor = null, search = "", roleId, userId }: MemberQuery,
+): Promise<{ members: Member[]; nextCursor: string | null }> {
+  const { data: rows, error } = await data.rpc("list_workspace_members", {
+    workspace_id: workspaceId,
+    search,
+    of_role: roleId ?? null,
+    member_id: userId ?? null,
+    after: positionOf(cursor, { read: readMemberCursor, requestId }),
+    page_size: limit + 1,
+  });
+  if (error) throw workspaceProblem(error, { requestId });
+  const { records, nextCursor } = pageOf(z.array(memberRow).parse(rows), {
+    limit,
+    cursorOf: ({ is_owner, sorts_as, user_id }) => writeKeyCursor([String(is_owner), sorts_as, user_id]),
+  });
+  const members = records.map(({ user_id, name, role_id, role, is_owner, joined_at }) => ({
+    userId: user_id,
+    name,
+    roleId: role_id,
+    role,
+    isOwner: is_owner,
+    joinedAt: joined_at,
+  }));
+  return { members, nextCursor };
+}
+
+/** A member of a workspace by a user id that an address names; null for anyone else. */
+export async function getMember(
+  user: User,
+  { userId, ...place }: Place & { userId: string | null },
+): Promise<Member | null> {
+  if (!idPart.safeParse(userId).success || userId === null) return null;
+  return (await listMembers(user, { ...place, userId, limit: 1 })).members[0] ?? null;
+}
+
+const nameRow = z.object({ user_id: z.uuid(), profile: z.object({ display_name: z.string() }).nullable() });
+
+/** The names of those of some people who are members, by user id. */
+export async function namesOfMembers(
+  { data }: User,
+  { workspaceId, requestId, userIds }: Place & { userIds: readonly string[] },
+): Promise<Map<string, string>> {
   const { data: rows, error } = await data
     .from("workspace_members")
-    .select(
-      "user_id, created_at, profile:profiles(display_name, avatar_url), role:workspace_roles!inner(id, name, is_owner)",
-    )
-    .eq("workspace_id", workspaceId);
+    .select("user_id, profile:profiles(display_name)")
+    .eq("workspace_id", workspaceId)
+    .in("user_id", [...new Set(userIds)]);
   if (error) throw workspaceProblem(error, { requestId });
-  return z
-    .array(memberRow)
-    .parse(rows)
-    .map((row) => ({
-      userId: row.user_id,
-      name: row.profile?.display_name ?? "Unknown",
-      roleId: row.role.id,
-      role: row.role.name,
-      isOwner: row.role.is_owner,
-      joinedAt: row.created_at,
-    }))
-    .sort((a, b) => Number(b.isOwner) - Number(a.isOwner) || a.name.localeCompare(b.name));
+  return new Map(
+    z
+      .array(nameRow)
+      .parse(rows)
+      .map(({ user_id, profile }) => [user_id, profile?.display_name ?? "Unknown"]),
+  );
+}
+
+const countRow = z.object({ role_id: z.uuid(), members: z.number() });
+
+/** How many members each role of a workspace has, counted to 1,001. */
+export async function countRoleMembers(
+  { data }: User,
+  { workspaceId, requestId }: Place,
+): Promise<Map<string, number>> {
+  const { data: rows, error } = await data.rpc("count_role_members", { workspace_id: workspaceId });
+  if (error) throw workspaceProblem(error, { requestId });
+  return new Map(
+    z
+      .array(countRow)
+      .parse(rows)
+      .map(({ role_id, members }) => [role_id, members]),
+  );
 }
 
 /** Roles of a workspace, from the widest to the narrowest. */

@@ -1,4 +1,5 @@
 import type { Operation } from "#shared/operation.ts";
+import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { workspaceChange, workspaceList, workspaceShown } from "./workspace-api.ts";
 
@@ -13,8 +14,9 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "List the caller's workspaces",
     credentials: ["session", "bearer", "appSession"],
-    answers: [{ status: 200, description: "The personal one first, then by name.", schema: workspaceList }],
-    problems: ["FORBIDDEN", "MFA_REQUIRED"],
+    query: pageQuery,
+    answers: [{ status: 200, description: "A page, the personal one first, then by name.", schema: workspaceList }],
+    problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED"],
   },
   {
     id: "getWorkspace",

@@ -1,5 +1,6 @@
 import { Link } from "@remix-run/react";
 import { Button, buttonClass } from "../ui/button.tsx";
+import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
 import { PostForm } from "../ui/post-form.tsx";
@@ -59,14 +60,14 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
 }
 
 export interface ListedRole extends Role {
-  /** How many members have it. */
+  /** How many members have it, counted to 1,001. */
   members: number;
   editable: boolean;
 }
 
 function holders(count: number): string {
   if (count === 0) return "Nobody has it";
-  return count === 1 ? "1 person has it" : `${count} people have it`;
+  return count === 1 ? "1 person has it" : `${countText(count)} people have it`;
 }
 
 /** A workspace's roles, each with what it allows and how many have it. */

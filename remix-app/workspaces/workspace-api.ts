@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 import { askedWorkspace, type Caller, callAsApp } from "../satellites/app-caller.ts";
 import { renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
 import { workspaceProblem } from "./failures.ts";
-import { listWorkspaces } from "./list-workspaces.ts";
+import { listWorkspaces, type WorkspacePageQuery, workspacePage, workspacePosition } from "./list-workspaces.ts";
 import { getWorkspace, workspacePermissions } from "./permission.ts";
 
 const listed = z.object({
@@ -14,8 +14,13 @@ const listed = z.object({
   personal: z.boolean(),
   role: z.string(),
 });
-/** What lists answer, and one alone. */
-export const workspaceList = z.object({ workspaces: z.array(listed) });
+/** A page of a list. */
+export const workspaceList = z.object({
+  workspaces: z.array(listed),
+  /** Where the next page begins; null at the end. */
+  nextCursor: z.string().nullable(),
+});
+/** One workspace alone. */
 export const workspaceShown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
 
 /** A workspace as the central API shows it to someone who belongs to it. */
@@ -25,13 +30,19 @@ export type ApiWorkspace = z.infer<typeof workspaceShown>;
 export const workspaceChange = z.strictObject({ name: workspaceNameSchema });
 
 /**
- * The caller's workspaces, their personal one first.
- * @throws Response a problem where they may not, or the database did not answer
+ * A page of the caller's workspaces, their personal one first.
+ * @throws Response a problem where they may not, the cursor is none of ours, or the database did not answer
  */
-export async function listApiWorkspaces(context: AppLoadContext, caller: Caller): Promise<z.infer<typeof listed>[]> {
-  if (caller.kind === "user") return z.array(listed).parse(await listWorkspaces(caller.user, context));
-  return (await callAsApp(context, { caller, name: "list_workspaces_by_app_session", schema: workspaceList }))
-    .workspaces;
+export async function listApiWorkspaces(
+  context: AppLoadContext,
+  { caller, ...query }: { caller: Caller } & WorkspacePageQuery,
+): Promise<z.infer<typeof workspaceList>> {
+  const { requestId } = context;
+  if (caller.kind === "user") return workspaceList.parse(await listWorkspaces(caller.user, { ...query, requestId }));
+  const args = { after: workspacePosition(query, context), page_size: query.limit + 1 };
+  const schema = workspaceList.pick({ workspaces: true });
+  const { workspaces } = await callAsApp(context, { caller, name: "list_workspaces_by_app_session", args, schema });
+  return workspacePage(workspaces, query);
 }
 
 /**

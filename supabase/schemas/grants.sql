@@ -47,6 +47,9 @@ grant execute on function
   public.create_workspace(text),
   public.workspace_invitation(text),
   public.accept_workspace_invitation(text),
+  public.list_workspaces(text[], integer),
+  public.list_workspace_members(uuid, text, uuid, uuid, text[], integer),
+  public.count_role_members(uuid),
   public.transfer_workspace_ownership(uuid, uuid),
   public.delete_workspace(uuid)
 to authenticated;
@@ -137,7 +140,8 @@ grant execute on function
   private.pending_email_change(uuid),
   private.email_change_of_link(text),
   private.email_of_link(text, text),
-  private.account_access(uuid, uuid),
+  private.account_access(uuid, uuid, integer),
+  private.access_state(uuid, uuid),
   private.confirm_access(uuid, uuid, jsonb, text[]),
   private.may_review_authenticators(uuid, uuid),
   private.export_account(uuid),
@@ -179,7 +183,8 @@ to service_role;
 
 -- sessions/
 grant execute on function
-  private.account_sessions(uuid),
+  private.account_sessions(uuid, uuid, jsonb, integer),
+  private.count_account_sessions(uuid, integer),
   private.device_state(uuid, text),
   private.device_secret_status(private.account_devices, text),
   private.is_vault_entry_usable(private.account_vault_entries),
@@ -267,7 +272,7 @@ grant execute on function
   private.redeem_cross_app_token,
   private.introspect_app_session(text, bytea, bytea),
   private.refresh_app_session(text, bytea, bytea, bytea),
-  private.list_workspaces_by_app_session(bytea),
+  private.list_workspaces_by_app_session(bytea, text[], integer),
   private.read_workspace_by_app_session(bytea, uuid),
   private.can_rename_by_app_session(bytea, uuid),
   private.rename_workspace_by_app_session(bytea, uuid, text),

@@ -9,6 +9,7 @@ import {
   markUnconfirmed,
   sessionsOf,
   signInBy,
+  type Way,
 } from "./access-fixtures.ts";
 import { failureOf } from "./actors.ts";
 import { introspect, openAppSession, registerApp } from "./app-fixtures.ts";
@@ -128,6 +129,69 @@ describe("account_access", () => {
     }
     await db.asRole("service_role", () => accessOf(db, userId));
   });
+});
+
+describe("an account with more sessions than the list has", () => {
+  const listed = async (
+    db: Database,
+    { userId, sessionId, most }: { userId: string; sessionId: string; most: number },
+  ) => {
+    const { answer } = await one<{ answer: { listedAt: string; ways: Way[]; otherSessions: object } }>(db, {
+      sql: "select private.account_access($1, $2, $3) as answer",
+      values: [userId, sessionId, most],
+    });
+    return { ...answer, sessions: keysOf(answer.ways.filter(({ kind }) => kind === "session")) };
+  };
+
+  test.for([
+    [3, 3, 0, false],
+    [2, 2, 1, true],
+    [1, 1, 2, true],
+  ] as const)("lists %d of 3, the one that asks among them", async ([most, length, count, isNew], { db }) => {
+    const { userId, claims } = await createOwner(db);
+    await signIn(db, { userId });
+    await signIn(db, { userId });
+    const { sessions, otherSessions } = await listed(db, { userId, sessionId: claims.session_id, most });
+    expect(sessions).toHaveLength(length);
+    expect(sessions).toContain(`session:${claims.session_id}`);
+    expect(otherSessions).toEqual({ key: "other_sessions", count, isNew });
+  });
+
+  test("ends the others together, without those of the list and those of later", async ({ db }) => {
+    const { userId, claims } = await createOwner(db);
+    const kept = await signIn(db, { userId });
+    const other = await signIn(db, { userId });
+    await db.query("update auth.sessions set created_at = now() - interval '2 days' where id = $1", [other.session_id]);
+    const sessionId = claims.session_id;
+    const { listedAt, sessions } = await listed(db, { userId, sessionId, most: 2 });
+    expect(sessions).toContain(`session:${kept.session_id}`);
+    const later = await signIn(db, { userId });
+    await db.query("update auth.sessions set created_at = now() + interval '1 minute' where id = $1", [
+      later.session_id,
+    ]);
+    const removals = { listedAt, listed: [], sessions, remove: ["other_sessions"] };
+    const answer = await one(db, {
+      sql: "select private.confirm_access($1, $2, $3, '{}') ->> 'outcome' as outcome",
+      values: [userId, sessionId, JSON.stringify(removals)],
+    });
+    expect(answer).toEqual({ outcome: "confirmed" });
+    expect(await sessionsOf(db, userId)).toEqual([sessionId, kept.session_id, later.session_id].sort());
+  });
+});
+
+test("access_state has what the list says of confirmations and unconfirmed additions", async ({ db }) => {
+  const { userId, claims } = await createOwner(db);
+  const passkey = await addPasskey(db, { userId });
+  await markUnconfirmed(db, { userId, targetId: passkey, kind: "passkey" });
+  const read = () =>
+    one<{ state: { confirmedAt: string | null; unconfirmed: string[] } }>(db, {
+      sql: "select private.access_state($1, $2) as state",
+      values: [userId, claims.session_id],
+    });
+  expect((await read()).state).toEqual({ confirmedAt: null, unconfirmed: [passkey] });
+  await confirm(db, { userId, sessionId: claims.session_id });
+  const { confirmedAt } = await accessOf(db, userId, claims.session_id);
+  expect((await read()).state).toEqual({ confirmedAt, unconfirmed: [] });
 });
 
 describe("confirm_access", () => {

@@ -73,6 +73,52 @@ describe("account_sessions", () => {
   });
 });
 
+/** Signs an account in so many times, each refreshed a minute before the one before. */
+const signInOften = (db: Database, userId: string, times: number) =>
+  db.query(
+    `insert into auth.sessions (id, user_id, created_at, updated_at, refreshed_at, aal)
+     select gen_random_uuid(), $1, now() - interval '9 days', now(), (now() - n * interval '1 minute') at time zone 'UTC', 'aal1'
+     from generate_series(1, $2::integer) as n`,
+    [userId, times],
+  );
+
+describe("a page of account_sessions", () => {
+  test("holds as many as it may and goes on after the last one, the given session first", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    const { session_id: asking } = await signIn(db, { userId });
+    await signInOften(db, userId, 6);
+    await db.query("update auth.sessions set created_at = now() - interval '20 days' where id = $1", [asking]);
+    const page = async (before: object | null) =>
+      db.query<{ id: string; refreshed_at: string }>(
+        "select id, refreshed_at::text from private.account_sessions($1, $2, $3, 3)",
+        [userId, asking, before],
+      );
+    const [first, rest] = [await page(null), await page({ createdAt: "9999-12-31T23:59:59Z", id: userId })];
+    expect(first).toHaveLength(3);
+    expect(first[0]?.id).toBe(asking);
+    expect(first.slice(1)).toEqual(rest.slice(0, 2));
+    const seen = [...first];
+    for (let last = seen.at(-1); last; ) {
+      const next = await page({ createdAt: last.refreshed_at, id: last.id });
+      seen.push(...next);
+      last = next.length === 3 ? next.at(-1) : undefined;
+    }
+    expect(new Set(seen.map(({ id }) => id)).size).toBe(7);
+    expect(seen).toHaveLength(7);
+  });
+
+  test.for([
+    [1000, 1000],
+    [1001, 1001],
+    [1002, 1001],
+  ] as const)("of %d sessions counts %d", async ([times, counted], { db }) => {
+    const { id: userId } = await createUser(db);
+    await signInOften(db, userId, times);
+    const [row] = await db.query("select private.count_account_sessions($1)::integer as count", [userId]);
+    expect(row).toEqual({ count: counted });
+  });
+});
+
 describe("end_account_session", () => {
   test("ends that one and no other, once, with its refresh tokens", async ({ db }) => {
     const { id: userId } = await createUser(db);
@@ -98,6 +144,8 @@ describe("end_account_session", () => {
 
 const calls = [
   "private.account_sessions(gen_random_uuid())",
+  "private.count_account_sessions(gen_random_uuid())",
+  "private.access_state(gen_random_uuid(), gen_random_uuid())",
   "private.end_account_session(gen_random_uuid(), gen_random_uuid())",
   "private.pending_email_change(gen_random_uuid())",
   "private.email_change_of_link('x')",

@@ -21,9 +21,12 @@ export const allowedGrants: readonly string[] = [
   "authenticated: update (name) on public.workspaces",
 
   "authenticated: execute on public.accept_workspace_invitation(text)",
+  "authenticated: execute on public.count_role_members(uuid)",
   "authenticated: execute on public.create_workspace(text)",
   "authenticated: execute on public.delete_workspace(uuid)",
   "authenticated: execute on public.device_session_state(uuid,text)",
+  "authenticated: execute on public.list_workspace_members(uuid,text,uuid,uuid,text[],integer)",
+  "authenticated: execute on public.list_workspaces(text[],integer)",
   "authenticated: execute on public.required_mfa_enforcement_version()",
   "authenticated: execute on public.session_state()",
   "authenticated: execute on public.transfer_workspace_ownership(uuid,uuid)",

@@ -3,7 +3,8 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { searchAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { SearchCard, searchTerm } from "../../admin/search-card.tsx";
+import { SearchCard } from "../../admin/search-card.tsx";
+import { searchTerm } from "../../http/search-params.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 

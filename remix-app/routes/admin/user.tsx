@@ -40,7 +40,7 @@ export default function ConsoleUserPage() {
         <FactorList factors={account.factors} />
       </Card>
       <Card title="Sessions" lead="Where the account is signed in.">
-        <SessionList sessions={account.sessions} />
+        <SessionList sessions={account.sessions} sessionCount={account.sessionCount} />
       </Card>
       <Card
         id="timeline"

@@ -1,10 +1,12 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { readPageQuery } from "../../http/list-page.ts";
 import { listSessions, type SessionList } from "../../session/account-sessions.ts";
 import { requireUser } from "../../session/user.ts";
 
 /** `GET /api/v1/users/me/sessions`: where the account is signed in. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const sessions = await listSessions(context, await requireUser(context, request));
+  const user = await requireUser(context, request);
+  const { sessions, nextCursor } = await listSessions(context, { user, ...readPageQuery(request, context) });
   return Response.json({
     sessions: sessions.map(({ id, current, createdAt, lastSeenAt, ip, userAgent, aal }) => ({
       id,
@@ -15,5 +17,6 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
       userAgent,
       aal,
     })),
+    nextCursor,
   } satisfies SessionList);
 }

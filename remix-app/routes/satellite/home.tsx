@@ -6,6 +6,7 @@ import { satelliteOf } from "../../satellites/own/satellite-context.ts";
 import { listOwnWorkspaces } from "../../satellites/own/workspaces.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 
 export const handle: RouteHandle = { side: "satellite" };
 
@@ -15,12 +16,13 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const name = satelliteOf(context).env.APP_NAME;
   const appName = name.charAt(0).toUpperCase() + name.slice(1);
   const user = await getAppUser(context);
-  const workspaces = user ? await listOwnWorkspaces(context, request) : [];
-  return { appName, user, workspaces };
+  const cursor = new URL(request.url).searchParams.get("cursor");
+  const page = user ? await listOwnWorkspaces(context, { request, cursor }) : { workspaces: [], nextCursor: null };
+  return { appName, user, ...page };
 }
 
 export default function SatelliteHomePage() {
-  const { appName, user, workspaces } = useLoaderData<typeof loader>();
+  const { appName, user, workspaces, nextCursor } = useLoaderData<typeof loader>();
   if (!user) {
     return (
       <EntryPage title={appName} lead="Sign in with your Gatehouse account to go on." themeSwitch={false}>
@@ -53,6 +55,7 @@ export default function SatelliteHomePage() {
             </li>
           ))}
         </ul>
+        <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </section>
       <form method="post" action="/sign-out">
         <Button variant="secondary">Sign out of {appName}</Button>

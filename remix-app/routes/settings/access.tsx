@@ -12,9 +12,14 @@ import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const meta: MetaFunction = () => [{ title: "What can open this account · Gatehouse" }];
 
+const keys = z
+  .string()
+  .default("")
+  .transform((text) => text.split(" ").filter(Boolean));
 const decisionSchema = z.object({
   listedAt: z.iso.datetime({ offset: true }),
-  listed: z.string().transform((keys) => keys.split(" ").filter(Boolean)),
+  listed: keys,
+  sessions: keys,
   returnUrl: z.string().optional(),
 });
 

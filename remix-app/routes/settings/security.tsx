@@ -6,8 +6,8 @@ import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { passkeysOverview } from "../../passkeys/overview.ts";
 import { listPasskeys } from "../../passkeys/passkeys.ts";
-import { listAccess } from "../../session/account-access.ts";
-import { listSessions } from "../../session/account-sessions.ts";
+import { readAccessState } from "../../session/account-access.ts";
+import { countSessions, listSessions } from "../../session/account-sessions.ts";
 import { readSignInMethods } from "../../session/sign-in-methods.ts";
 import { requireUser } from "../../session/user.ts";
 import { AccessCard } from "../../settings/access-card.tsx";
@@ -29,19 +29,23 @@ export const handle: RouteHandle = { hydrate: false };
 export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
 
 const eventsShown = 5;
+const sessionsShown = 20;
 
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const [methods, passkeys, authenticators, recoveryCodes, sessions, activity, access] = await Promise.all([
-    readSignInMethods(context, user.id),
-    listPasskeys(context.env, user.id),
-    listAuthenticators(context, user.id),
-    recoveryState(context, user),
-    listSessions(context, user),
-    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
-    listAccess(context, user),
-  ]);
+  const cursor = new URL(request.url).searchParams.get("sessions") ?? undefined;
+  const [methods, passkeys, authenticators, recoveryCodes, sessions, sessionCount, activity, access] =
+    await Promise.all([
+      readSignInMethods(context, user.id),
+      listPasskeys(context.env, user.id),
+      listAuthenticators(context, user.id),
+      recoveryState(context, user),
+      listSessions(context, { user, limit: sessionsShown, cursor }),
+      countSessions(context, user),
+      listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+      readAccessState(context, user),
+    ]);
   const notice = takeNotice(context, request);
   return {
     notice,
@@ -50,10 +54,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     authenticators: authenticators.filter(({ verified }) => verified),
     recoveryCodes,
     linkedAccounts: linkedAccountsOf(context, { methods, notice }),
-    sessions,
+    sessions: { ...sessions, count: sessionCount },
     activity,
-    confirmedAt: access.confirmedAt,
-    unconfirmed: access.ways.flatMap(({ id, unconfirmed }) => (unconfirmed && id ? [id] : [])),
+    ...access,
   };
 }
 
@@ -69,7 +72,7 @@ export default function SecurityPage() {
       <AuthenticatorsCard authenticators={authenticators} unconfirmed={unconfirmed} />
       {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
       <LinkedAccountsCard {...page.linkedAccounts} />
-      <SessionsCard sessions={page.sessions} notice={notice} />
+      <SessionsCard {...page.sessions} notice={notice} />
       <ConnectedAppsCard />
       <RecentActivityCard events={page.activity.events} />
       <DangerZoneCard />

@@ -6,7 +6,7 @@ import { Card } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
-import { listMembers } from "../../workspaces/members.ts";
+import { namesOfMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
@@ -24,11 +24,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     throw problem("INVALID_REQUEST", { requestId, detail: "This page of the log does not exist." });
   }
   const place = { workspaceId: workspace.id, requestId };
-  const [log, members] = await Promise.all([
-    listLogEntries(user, { ...place, before: given === null ? null : Number(given) }),
-    listMembers(user, place),
-  ]);
-  const names = new Map(members.map(({ userId, name }) => [userId, name]));
+  const log = await listLogEntries(user, { ...place, before: given === null ? null : Number(given) });
+  const userIds = log.entries.flatMap(({ actorId }) => actorId ?? []);
+  const names = await namesOfMembers(user, { ...place, userIds });
   return {
     workspace,
     entries: log.entries.map((entry) => ({

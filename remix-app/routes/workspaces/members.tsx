@@ -1,17 +1,20 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData, useLocation } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { keptSearch, searchTerm } from "../../http/search-params.ts";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+import { SearchForm } from "../../ui/search-form.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listInvitations } from "../../workspaces/invitations.ts";
 import { InvitationList, InviteForm } from "../../workspaces/invite-form.tsx";
 import { applyMemberChange, memberChange } from "../../workspaces/member-changes.ts";
-import { MemberList, Removal } from "../../workspaces/member-list.tsx";
-import { listMembers, listRoles } from "../../workspaces/members.ts";
+import { MemberList, Removal, RoleChange } from "../../workspaces/member-list.tsx";
+import { getMember, listMembers, listRoles } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { assignableRoles } from "../../workspaces/roles.ts";
 
@@ -21,24 +24,38 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Members · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
+/** What of the address says which part of the lists is shown. */
+const listParams = ["q", "cursor", "invitations"];
+const membersShown = 25;
+const invitationsShown = 25;
+
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
-  const place = { workspaceId: workspace.id, requestId: context.requestId };
+  const { requestId } = context;
+  const place = { workspaceId: workspace.id, requestId };
   const manages = workspace.permissions.includes("manage_members");
-  const [members, roles, invitations] = await Promise.all([
-    listMembers(user, place),
+  const { searchParams } = new URL(request.url);
+  const search = searchTerm(request);
+  const [page, roles, invitations, leaving, changing] = await Promise.all([
+    listMembers(user, { ...place, limit: membersShown, cursor: searchParams.get("cursor"), search }),
     listRoles(user, place),
-    manages ? listInvitations(user, place) : [],
+    manages
+      ? listInvitations(user, { ...place, limit: invitationsShown, cursor: searchParams.get("invitations") })
+      : { invitations: [], nextCursor: null },
+    getMember(user, { ...place, userId: searchParams.get("remove") }),
+    getMember(user, { ...place, userId: searchParams.get("change") }),
   ]);
   const { id, email, displayName } = user;
-  const leaving = new URL(request.url).searchParams.get("remove");
+  const assignable = manages ? assignableRoles(roles, workspace) : [];
   return {
     user: { id, email, displayName },
     workspace,
     manages,
-    members,
-    leaving: members.find(({ userId }) => userId === leaving) ?? null,
-    assignable: manages ? assignableRoles(roles, workspace) : [],
+    page,
+    search,
+    leaving,
+    changing: changing && assignable.some((role) => role.id === changing.roleId) ? changing : null,
+    assignable,
     invitations,
     now: new Date().toISOString(),
   };
@@ -78,9 +95,13 @@ const typedOf = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
 });
 
 export default function MembersPage() {
-  const { user, workspace, manages, members, leaving, assignable, invitations, now } = useLoaderData<typeof loader>();
+  const { user, workspace, manages, page, search, leaving, changing, assignable, invitations, now } =
+    useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const here = `/workspaces/${workspace.id}/members`;
+  const location = useLocation().search;
+  const ask = (question: Record<string, string>) => keptSearch(location, { keep: listParams, add: question });
+  const here = `/workspaces/${workspace.id}/members${ask({})}`;
+  const isWhole = page.nextCursor === null && !new URLSearchParams(location).has("cursor");
   return (
     <WorkspacePage workspace={workspace}>
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
@@ -88,11 +109,26 @@ export default function MembersPage() {
       {leaving ? (
         <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
       ) : null}
+      {changing ? <RoleChange member={changing} assignable={assignable} here={here} /> : null}
       <Card title="Members" lead="Who belongs to this workspace, and what their role allows.">
-        <MemberList members={members} me={user.id} manages={manages} assignable={assignable} action={here} now={now} />
+        {isWhole && !search ? null : (
+          <div className="mb-4">
+            <SearchForm label="Find a member" term={search} />
+          </div>
+        )}
+        <MemberList
+          members={page.members}
+          me={user.id}
+          manages={manages}
+          assignable={assignable}
+          here={here}
+          ask={ask}
+          now={now}
+        />
+        <PageNav label="Pages of members" nextCursor={page.nextCursor} keep={["q", "invitations"]} />
       </Card>
       {manages ? (
-        <Card title="Invite someone" lead="They get a mail with a link that works for a week.">
+        <Card id="invitations" title="Invite someone" lead="They get a mail with a link that works for a week.">
           <InviteForm
             roles={assignable}
             email={answer?.failed ? answer.email : ""}
@@ -102,7 +138,14 @@ export default function MembersPage() {
             aboutEmail={answer?.aboutEmail ?? false}
             action={here}
           />
-          <InvitationList invitations={invitations} now={now} />
+          <InvitationList invitations={invitations.invitations} here={here} now={now} />
+          <PageNav
+            label="Pages of invitations"
+            nextCursor={invitations.nextCursor}
+            param="invitations"
+            keep={["q", "cursor"]}
+            card="invitations"
+          />
         </Card>
       ) : null}
     </WorkspacePage>

@@ -25,6 +25,8 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
+const namesShown = 20;
+
 /** A role that the caller may change. @throws Response 404 where there is none such in this workspace */
 async function requireRole(
   context: AppLoadContext,
@@ -47,12 +49,9 @@ async function requireRole(
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace, role } = await requireRole(context, { request, params });
-  const members = await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId });
-  return {
-    workspace,
-    role,
-    members: members.filter(({ roleId }) => roleId === role.id).map(({ userId, name }) => ({ userId, name })),
-  };
+  const asked = { workspaceId: workspace.id, requestId: context.requestId, roleId: role.id, limit: namesShown };
+  const { members, nextCursor } = await listMembers(user, asked);
+  return { workspace, role, names: members.map(({ name }) => name), more: nextCursor !== null };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -78,12 +77,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RolePage() {
-  const { workspace, role, members } = useLoaderData<typeof loader>();
+  const { workspace, role, names, more } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const names = members.map(({ name }) => name).join(", ");
+  const holders = `${names.join(", ")}${more ? " and others" : ""}`;
   return (
     <WorkspacePage workspace={workspace}>
-      <Card title={`Role “${role.name}”`} lead={names ? `Who has it: ${names}.` : "Nobody has it yet."}>
+      <Card title={`Role “${role.name}”`} lead={holders ? `Who has it: ${holders}.` : "Nobody has it yet."}>
         <RoleForm
           intent="save"
           grantable={workspace.permissions}
@@ -96,12 +95,12 @@ export default function RolePage() {
         title="Delete this role"
         lead={
           answer?.inUse ??
-          (members.length > 0
+          (names.length > 0
             ? "Somebody has this role. Give them another one first."
             : "Invitations that offer it stop working.")
         }
       >
-        {members.length > 0 ? (
+        {names.length > 0 ? (
           <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/members`}>
             Go to members
           </Link>

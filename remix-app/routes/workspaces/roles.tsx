@@ -6,7 +6,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { Card } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
-import { listMembers, listRoles } from "../../workspaces/members.ts";
+import { countRoleMembers, listRoles } from "../../workspaces/members.ts";
 import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
@@ -27,13 +27,13 @@ const notices: Record<string, string> = {
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
   const place = { workspaceId: workspace.id, requestId: context.requestId };
-  const [members, roles] = await Promise.all([listMembers(user, place), listRoles(user, place)]);
+  const [members, roles] = await Promise.all([countRoleMembers(user, place), listRoles(user, place)]);
   return {
     workspace,
     done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
     roles: roles.map((role) => ({
       ...role,
-      members: members.filter(({ roleId }) => roleId === role.id).length,
+      members: members.get(role.id) ?? 0,
       editable: mayDefine(role, workspace),
     })),
   };

@@ -3,6 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { searchTerm } from "../../http/search-params.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -11,8 +12,9 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
+import { SearchForm } from "../../ui/search-form.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
-import { listMembers } from "../../workspaces/members.ts";
+import { getMember, listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { applySettingsChange, settingsChange } from "../../workspaces/settings-changes.ts";
 
@@ -22,18 +24,26 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Settings · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
+const heirsShown = 50;
+
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
-  const members = workspace.isOwner
-    ? await listMembers(user, { workspaceId: workspace.id, requestId: context.requestId })
-    : [];
-  const heirs = members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name }));
-  const heir = new URL(request.url).searchParams.get("heir");
+  const place = { workspaceId: workspace.id, requestId: context.requestId };
+  const search = searchTerm(request);
+  const heirId = new URL(request.url).searchParams.get("heir");
+  const [{ members, nextCursor }, heir] = workspace.isOwner
+    ? await Promise.all([
+        listMembers(user, { ...place, limit: heirsShown, search }),
+        getMember(user, { ...place, userId: heirId === user.id ? null : heirId }),
+      ])
+    : [{ members: [], nextCursor: null }, null];
   return {
     workspace,
     manages: workspace.permissions.includes("manage_workspace_settings"),
-    heirs,
-    heir: heirs.find(({ userId }) => userId === heir) ?? null,
+    heirs: members.filter(({ userId }) => userId !== user.id).map(({ userId, name }) => ({ userId, name })),
+    moreHeirs: nextCursor !== null,
+    search,
+    heir: heir && { userId: heir.userId, name: heir.name },
   };
 }
 
@@ -52,7 +62,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function WorkspaceSettingsPage() {
-  const { workspace, manages, heirs, heir } = useLoaderData<typeof loader>();
+  const { workspace, manages, heirs, moreHeirs, search, heir } = useLoaderData<typeof loader>();
   const here = `/workspaces/${workspace.id}/settings`;
   const answer = useActionData<typeof action>();
   const failedAt = (field: string) => (answer?.failed?.field === field ? answer.failed.message : undefined);
@@ -101,8 +111,17 @@ export default function WorkspaceSettingsPage() {
       </Card>
       {workspace.isOwner ? (
         <Card title="Hand over" lead="Makes another member the owner. You stay as an admin.">
+          {moreHeirs || search ? (
+            <div className="mb-4">
+              <SearchForm label="Find a member" term={search} />
+            </div>
+          ) : null}
           {heirs.length === 0 ? (
-            <p className="text-muted">Nobody else is in this workspace yet. Invite someone first.</p>
+            <p className="text-muted">
+              {search
+                ? "Nobody else of that name is in this workspace."
+                : "Nobody else is in this workspace yet. Invite someone first."}
+            </p>
           ) : (
             <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
               <Select name="heir" label="New owner" className="basis-56">

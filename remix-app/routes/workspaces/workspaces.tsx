@@ -1,6 +1,7 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
+import { readPageQuery } from "../../http/list-page.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { requireUser } from "../../session/user.ts";
 import { AppPage } from "../../ui/app-page.tsx";
@@ -8,6 +9,7 @@ import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { WorkspaceList } from "../../ui/workspace-list.tsx";
 import { createWorkspace, workspaceNameSchema } from "../../workspaces/create-workspace.ts";
@@ -20,7 +22,8 @@ export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  return { workspaces: await listWorkspaces(user, context) };
+  const { requestId } = context;
+  return listWorkspaces(user, { ...readPageQuery(request, context), requestId });
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -38,12 +41,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function WorkspacesPage() {
-  const { workspaces } = useLoaderData<typeof loader>();
+  const { workspaces, nextCursor } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
     <AppPage title="Workspaces">
       <Card title="Yours" lead="Your personal one comes first.">
         <WorkspaceList workspaces={workspaces} />
+        <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </Card>
       <Card title="New workspace" lead="Keys, credits and usage live in a workspace, apart from those of others.">
         <PostForm noValidate className="max-w-108 space-y-4">

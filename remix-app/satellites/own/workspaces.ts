@@ -8,7 +8,12 @@ const shown = listed.extend({ permissions: z.array(z.string()) });
 
 export type OwnWorkspace = z.infer<typeof shown>;
 
-const refusals: Record<number, ProblemCode> = { 403: "FORBIDDEN", 404: "NOT_FOUND", 429: "RATE_LIMITED" };
+const refusals: Record<number, ProblemCode> = {
+  400: "INVALID_REQUEST",
+  403: "FORBIDDEN",
+  404: "NOT_FOUND",
+  429: "RATE_LIMITED",
+};
 
 async function read<Schema extends z.ZodType>(
   { requestId }: AppLoadContext,
@@ -20,11 +25,16 @@ async function read<Schema extends z.ZodType>(
   return answer.data;
 }
 
-/** The person's workspaces, as the platform tells. */
-export async function listOwnWorkspaces(context: AppLoadContext, request: Request): Promise<z.infer<typeof listed>[]> {
-  const response = await centralFetch(context, "/api/v1/workspaces", { request });
-  const schema = z.object({ workspaces: z.array(listed) });
-  return (await read(context, { response, schema })).workspaces;
+const page = z.object({ workspaces: z.array(listed), nextCursor: z.string().nullable().default(null) });
+
+/** A page of the person's workspaces, from the platform; `cursor` is a `nextCursor` of before. */
+export async function listOwnWorkspaces(
+  context: AppLoadContext,
+  { request, cursor }: { request: Request; cursor: string | null },
+): Promise<z.infer<typeof page>> {
+  const query = cursor === null ? "" : `?${new URLSearchParams({ cursor })}`;
+  const response = await centralFetch(context, `/api/v1/workspaces${query}`, { request });
+  return read(context, { response, schema: page });
 }
 
 /** One of the person's workspaces. @throws Response 404 where there is none such */

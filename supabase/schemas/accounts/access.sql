@@ -1,7 +1,9 @@
 -- What can open an account, and the owner's confirmation of that list.
 
 -- Definer: these are Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_access(subject_id uuid, actor_session_id uuid) returns jsonb
+create or replace function private.account_access(
+  subject_id uuid, actor_session_id uuid, most_sessions integer default null
+) returns jsonb
   language sql
   stable
   security definer
@@ -81,7 +83,7 @@ as $$
       5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
       private.sign_in_event(a.id, s.id)
     from account a
-    cross join lateral private.account_sessions(a.id) s
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
 
     union all
     -- An app that was connected again is as new as its newest credential.
@@ -136,16 +138,55 @@ as $$
       left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
       left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
         on true
+    ),
+    'otherSessions', (
+      select jsonb_build_object(
+        'key', 'other_sessions',
+        'count', c.sessions - least(c.sessions, most_sessions),
+        'isNew', exists (
+          select
+          from auth.sessions l
+          where l.user_id = a.id and l.created_at > a.since and (l.not_after is null or l.not_after > now())
+            and l.id::text not in (select w.id from ways w where w.kind = 'session')
+        )
+      )
+      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
     )
   )
   from account a
 $$;
-comment on function private.account_access(uuid, uuid) is
+comment on function private.account_access(uuid, uuid, integer) is
   'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
-  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }] }. kind: password, identity, passkey, authenticator, '
+  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew } }. It lists the '
+  'most_sessions sessions that were refreshed last, the one that asks among them; otherSessions are the rest, counted to '
+  '1,001. kind: password, identity, passkey, authenticator, '
   'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
   'a password reset or recovery, since such a session last did. Device and '
   'address are null where no event says where it was added. Null without the account.';
+
+-- Definer: events and additions of an account, for whoever is that account.
+create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'confirmedAt', (
+      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+      from private.access_confirmations c
+      where c.user_id = subject_id
+    ),
+    'unconfirmed', (
+      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
+      from private.unconfirmed_additions n
+      where n.user_id = subject_id
+    )
+  )
+$$;
+comment on function private.access_state(uuid, uuid) is
+  'When the owner last confirmed what can open the account, as private.account_access has it, and the ids of the '
+  'unconfirmed additions: { confirmedAt, unconfirmed: [id] }.';
 
 create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql
@@ -221,7 +262,14 @@ begin
     coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
   into removed, passwords, identities, passkeys, authenticators, methods_removed
   from jsonb_array_elements(access -> 'ways') as w
-  where removals -> 'remove' ? (w ->> 'key') and w ->> 'key' <> 'session:' || actor_session_id;
+  where w ->> 'key' <> 'session:' || actor_session_id
+    and (
+      removals -> 'remove' ? (w ->> 'key')
+      or removals -> 'remove' ? 'other_sessions'
+        and w ->> 'kind' = 'session'
+        and (w ->> 'addedAt')::timestamptz <= (removals ->> 'listedAt')::timestamptz
+        and not coalesce(removals -> 'sessions' ? (w ->> 'key'), false)
+    );
 
   select coalesce(array_agg((w ->> 'id')::uuid), '{}')
   into kept
@@ -290,8 +338,9 @@ end
 $$;
 comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
   'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '
-  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key] }, listedAt and listed as the owner saw '
-  'them. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
+  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: [key] }, listedAt, listed and '
+  'sessions (all that the list had) as the owner saw them; other_sessions in remove removes the sessions of that moment '
+  'that the list did not have. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
   'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
   'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
 

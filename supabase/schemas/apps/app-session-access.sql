@@ -2,7 +2,9 @@
 -- takes an actor. Destructive changes need a full session.
 
 -- Definer: reads memberships for the credential's user alone.
-create or replace function private.list_workspaces_by_app_session(token_hash bytea) returns jsonb
+create or replace function private.list_workspaces_by_app_session(
+  token_hash bytea, after text[] default null, page_size integer default null
+) returns jsonb
   language plpgsql
   stable
   security definer
@@ -15,13 +17,23 @@ begin
     return jsonb_build_object('refused', caller.refused);
   end if;
   return jsonb_build_object('workspaces', coalesce((
-    select jsonb_agg(w.workspace order by (w.workspace ->> 'personal')::boolean desc, w.workspace ->> 'name', w.id)
-    from private.user_workspaces(caller.user_id) w
+    select jsonb_agg(p.workspace order by p.shared, p.name, p.id)
+    from (
+      select w.*, k.*
+      from private.user_workspaces(caller.user_id) w
+      cross join lateral (
+        select not (w.workspace ->> 'personal')::boolean as shared, w.workspace ->> 'name' as name
+      ) k
+      where after is null or (k.shared, k.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid)
+      order by k.shared, k.name, w.id
+      limit page_size
+    ) p
   ), '[]'));
 end
 $$;
-comment on function private.list_workspaces_by_app_session(bytea) is
-  '{workspaces: […]} of the session''s user, or {refused}.';
+comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
+  'A page of the workspaces of the session''s user as public.list_workspaces has it, {workspaces: […]}, or {refused}; all '
+  'of them without page_size.';
 
 -- Definer: as list_workspaces_by_app_session.
 create or replace function private.read_workspace_by_app_session(token_hash bytea, workspace_id uuid) returns jsonb

@@ -130,16 +130,17 @@ as $$
         'method', s.method,
         'aal', s.aal
       ) order by s.last_seen_at desc, s.id), '[]')
-      from private.account_sessions(u.id) s
-    )
+      from private.account_sessions(u.id, page_size => 50) s
+    ),
+    'sessionCount', private.count_account_sessions(u.id)
   )
   from auth.users u
   where u.id = subject_id and u.deleted_at is null
 $$;
 comment on function private.account_overview(uuid) is
   'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
-  'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions }; null where there is none. '
-  'No secret.';
+  'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
+  'sessionCount (to 1,001) }; null where there is none. No secret.';
 
 -- Definer: the admins' email addresses are in Supabase Auth's tables.
 create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)

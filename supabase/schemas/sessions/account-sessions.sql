@@ -1,7 +1,9 @@
 -- Where an account is signed in.
 
 -- Definer: sessions are the identity backend's, which the service role cannot read.
-create or replace function private.account_sessions(subject_id uuid)
+create or replace function private.account_sessions(
+  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
+)
   returns table (
     id uuid,
     created_at timestamptz,
@@ -10,7 +12,8 @@ create or replace function private.account_sessions(subject_id uuid)
     user_agent text,
     device text,
     method text,
-    aal text
+    aal text,
+    refreshed_at timestamptz
   )
   language sql
   stable
@@ -21,14 +24,28 @@ as $$
     s.id,
     s.created_at,
     -- Its refreshes, once an hour or so, and what its owner did with it.
-    greatest(s.created_at, s.refreshed_at at time zone 'UTC', e.last_event_at),
+    greatest(s.refreshed, e.last_event_at),
     host(s.ip),
     -- A sign-in by our pages reaches the backend through our server, which names itself there.
     coalesce(e.user_agent, s.user_agent),
     e.device,
     e.method,
-    s.aal::text
-  from auth.sessions s
+    s.aal::text,
+    s.refreshed
+  from (
+    select l.*, r.refreshed
+    from auth.sessions l
+    cross join lateral (select greatest(l.created_at, l.refreshed_at at time zone 'UTC') as refreshed) r
+    where l.user_id = subject_id
+      and (l.not_after is null or l.not_after > now())
+      and (
+        before is null
+        or l.id is distinct from first_session_id
+          and (r.refreshed, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+      )
+    order by l.id is not distinct from first_session_id desc, r.refreshed desc, l.id desc
+    limit page_size
+  ) s
   left join lateral (
     select
       max(v.created_at) as last_event_at,
@@ -38,8 +55,26 @@ as $$
     from public.security_events v
     where v.user_id = s.user_id and v.session_id = s.id
   ) e on true
-  where s.user_id = subject_id and (s.not_after is null or s.not_after > now())
-  order by 3 desc, s.id
+  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
 $$;
-comment on function private.account_sessions(uuid) is
-  'The sessions of an account that are not over, the one seen last first.';
+comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
+  'A page of the sessions of an account that are not over: the given one first, then the one refreshed last. before: '
+  '{ createdAt, id }, refreshed_at and id of the last one of the page before; all of them without page_size.';
+
+-- Definer: as private.account_sessions.
+create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select count(*)
+  from (
+    select
+    from auth.sessions s
+    where s.user_id = subject_id and (s.not_after is null or s.not_after > now())
+    limit most
+  ) as counted
+$$;
+comment on function private.count_account_sessions(uuid, integer) is
+  'How many sessions of an account are not over, counted as far as most.';

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { bearer, send } from "../scripts/test/apps.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  type Person,
+  query,
+  type SignedInBrowser,
+  tokenOf,
+} from "../scripts/test/people.ts";
+
+/** Of HTML. No page with a list is larger, however long the list. */
+const maxPageBytes = 100_000;
+/** As long as names may be. */
+const long = (name: string) => `rpad('${name} ' || lpad(n::text, 4, '0') || ' ', 80, 'x')`;
+const first = (more: number, rows: string) => `select ${rows} from generate_series(1, ${more}) as n`;
+
+let person: Person;
+let browser: SignedInBrowser;
+let workspaceId: string;
+
+/** An account and a workspace with more of everything than a page shows. */
+beforeAll(async () => {
+  person = await createPerson();
+  browser = await enter(person);
+  await query(
+    `insert into auth.sessions (id, user_id, created_at, updated_at, refreshed_at, aal, user_agent, ip)
+     ${first(120, "gen_random_uuid(), $1, now() - interval '9 days', now(), (now() - n * interval '1 minute') at time zone 'UTC', 'aal1', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)', '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'::inet")}`,
+    [person.id],
+  );
+  await query(
+    `insert into public.workspaces (name, plan_id, created_by) ${first(120, `${long("Space")}, 'free', $1`)}`,
+    [person.id],
+  );
+  const [made] = await query<{ id: string }>(
+    `insert into public.workspaces (name, plan_id, created_by) values ('Large', 'free', $1) returning id`,
+    [person.id],
+  );
+  workspaceId = made?.id ?? "";
+  await query(
+    `insert into public.workspace_roles (workspace_id, name, permissions)
+     ${first(90, "$1, rpad('Role ' || n || ' ', 40, 'x'), '{use_ai_studio,manage_ai_keys,manage_ai_policy}'::public.workspace_permission[]")}`,
+    [workspaceId],
+  );
+  await query(
+    `insert into auth.users (id, email, raw_user_meta_data, raw_app_meta_data, aud, role, created_at, updated_at)
+     ${first(60, "gen_random_uuid(), 'list-' || n || '-' || $2 || '@example.com', '{}', '{}', 'authenticated', 'authenticated', now(), now()").replaceAll("$2", "$1")}`,
+    [person.id],
+  );
+  await query(
+    `update public.profiles p set display_name = ${long("Member").replaceAll("n::text", "u.n::text")}
+     from (select id, row_number() over (order by email) as n from auth.users where email like 'list-%-' || $1 || '@example.com') u
+     where p.id = u.id`,
+    [person.id],
+  );
+  await query(
+    `insert into public.workspace_members (workspace_id, user_id, role_id)
+     select r.workspace_id, u.id, r.id from auth.users u, public.workspace_roles r
+     where u.email like 'list-%-' || $2 || '@example.com' and r.workspace_id = $1 and r.name = 'member'`,
+    [workspaceId, person.id],
+  );
+  await query(
+    `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by, created_at)
+     select r.workspace_id, 'invited-' || n || '-' || repeat('x', 60) || '@example.com', r.id, sha256(convert_to(r.id::text || n, 'UTF8')), $2, now() - n * interval '1 second'
+     from generate_series(1, 60) as n, public.workspace_roles r
+     where r.workspace_id = $1 and r.name = 'member'`,
+    [workspaceId, person.id],
+  );
+});
+afterAll(async () => {
+  await query("delete from auth.users where email like 'list-%-' || $1 || '@example.com'", [person.id]);
+  await deletePerson(person);
+});
+
+/** The HTML of each page of a list, and how often each text of it stands in all of them. */
+async function walk(path: string, next: RegExp): Promise<string[]> {
+  const pages: string[] = [];
+  for (let at: string | undefined = path; at !== undefined; ) {
+    const { status, text } = await browser.get(at);
+    expect(status).toBe(200);
+    expect(Buffer.byteLength(text)).toBeLessThan(maxPageBytes);
+    pages.push(text);
+    const href: string | undefined = next.exec(text)?.[1]?.replaceAll("&amp;", "&");
+    at = href?.split("#")[0];
+  }
+  return pages;
+}
+const nextOf = (label: string) =>
+  new RegExp(`<nav aria-label="${label}"(?:(?!</nav>).)*href="([^"]+)"[^>]*>Next page`, "s");
+
+test("a workspace's members are read in pages under 100 KB that neither lose nor repeat one", async () => {
+  const pages = await walk(`/workspaces/${workspaceId}/members`, nextOf("Pages of members"));
+  const names = pages.flatMap((page) => [...page.matchAll(/<bdi>(Member \d{4})/g)].map(([, name]) => name));
+  expect(pages).toHaveLength(3);
+  expect(names).toHaveLength(60);
+  expect(new Set(names).size).toBe(60);
+  expect(names).toEqual(names.toSorted());
+});
+
+test("a page of members stays under 100 KB with ten roles to choose from", async () => {
+  await query(
+    "delete from public.workspace_roles where workspace_id = $1 and name like 'Role%' and name !~ '^Role [1-7] '",
+    [workspaceId],
+  );
+  const [page] = await walk(`/workspaces/${workspaceId}/members?q=member`, /never/);
+  expect(page).toContain("Save the role of Member");
+});
+
+test("open invitations are read in pages beside the members", async () => {
+  const pages = await walk(`/workspaces/${workspaceId}/members?q=0007`, nextOf("Pages of invitations"));
+  const emails = pages.flatMap((page) => [...page.matchAll(/break[^>]*>(invited-\d+)-|anywhere">(invited-\d+)-/g)]);
+  expect(pages).toHaveLength(3);
+  expect(new Set(emails.map(([, a, b]) => a ?? b)).size).toBe(60);
+  for (const page of pages) expect(page).toContain("Member 0007");
+});
+
+test("a person's workspaces are read in pages, the personal one first", async () => {
+  const pages = await walk("/workspaces", nextOf("Pages of workspaces"));
+  const names = pages.flatMap((page) => [...page.matchAll(/<bdi[^>]*>(Space \d{4})/g)].map(([, name]) => name));
+  expect(new Set(names).size).toBe(120);
+  expect(names).toEqual(names.toSorted());
+});
+
+test.each(["/", "/workspaces", "/settings/security/access"])("%s stays under 100 KB", async (path) => {
+  await walk(path, /never/);
+});
+
+test.each(["/roles", "/settings", "/activity"])("a large workspace's %s stays under 100 KB", async (path) => {
+  await walk(`/workspaces/${workspaceId}${path}`, /never/);
+});
+
+test("an account's sessions are read in pages under 100 KB", async () => {
+  const pages = await walk("/settings/security", nextOf("Pages of sessions"));
+  const ids = pages.flatMap((page) =>
+    [...page.matchAll(/name="session" value="([0-9a-f-]{36})"/g)].map(([, id]) => id),
+  );
+  expect(new Set(ids).size).toBe(120);
+  expect(pages[0]).toContain("This device");
+});
+
+interface Listed {
+  status: number;
+  body: { sessions?: { id: string }[]; workspaces?: { id: string }[]; nextCursor: string | null };
+}
+
+test.each([
+  ["/api/v1/users/me/sessions", "sessions", 121],
+  ["/api/v1/workspaces", "workspaces", 122],
+] as const)("%s is a list of pages", async (path, name, length) => {
+  const headers = bearer(tokenOf(browser));
+  const read = async (query: string) =>
+    (await send(`${path}${query}`, { method: "GET", headers })) as unknown as Listed;
+  const ids: string[] = [];
+  for (let query: string | null = ""; query !== null; ) {
+    const { body } = await read(query);
+    expect(body[name]?.length).toBeLessThanOrEqual(50);
+    ids.push(...(body[name] ?? []).map(({ id }) => id));
+    query = body.nextCursor && `?${new URLSearchParams({ cursor: body.nextCursor })}`;
+  }
+  expect(ids).toHaveLength(length);
+  expect(new Set(ids).size).toBe(length);
+  const one = await read("?limit=1");
+  const two = await read(`?limit=1&${new URLSearchParams({ cursor: one.body.nextCursor ?? "" })}`);
+  expect([one.body[name]?.[0]?.id, two.body[name]?.[0]?.id]).toEqual(ids.slice(0, 2));
+  expect((await read("?cursor=nonsense")).status).toBe(400);
+});

@@ -1,0 +1,589 @@
+-- Generated from supabase/schemas by npm run db:migration.
+
+drop function private.account_access(uuid, uuid);
+
+drop function private.account_sessions(uuid);
+
+drop function private.list_workspaces_by_app_session(bytea);
+
+-- Definer: events and additions of an account, for whoever is that account.
+create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'confirmedAt', (
+      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+      from private.access_confirmations c
+      where c.user_id = subject_id
+    ),
+    'unconfirmed', (
+      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
+      from private.unconfirmed_additions n
+      where n.user_id = subject_id
+    )
+  )
+$$;
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot write.
+create or replace function private.confirm_access(
+  subject_id uuid,
+  actor_session_id uuid,
+  removals jsonb,
+  usable_providers text[]
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  account auth.users;
+  access jsonb;
+  removed jsonb;
+  passwords boolean;
+  identities uuid[];
+  passkeys uuid[];
+  authenticators uuid[];
+  methods_removed boolean;
+  kept uuid[];
+  ended jsonb;
+begin
+  -- One change of an account's credentials at a time: the next one counts what this one left.
+  select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for update;
+  if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if not private.may_change_access(subject_id, actor_session_id) then
+    return jsonb_build_object('outcome', 'insufficient_aal');
+  end if;
+
+  access := private.account_access(subject_id, actor_session_id);
+  -- Keys of other accounts, and of what is gone, match nothing.
+  select
+    coalesce(jsonb_agg(w), '[]'),
+    coalesce(bool_or(w ->> 'kind' = 'password'), false),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'identity'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'passkey'), '{}'),
+    coalesce(array_agg((w ->> 'id')::uuid) filter (where w ->> 'kind' = 'authenticator'), '{}'),
+    coalesce(bool_or(w ->> 'kind' in ('password', 'identity', 'passkey')), false)
+  into removed, passwords, identities, passkeys, authenticators, methods_removed
+  from jsonb_array_elements(access -> 'ways') as w
+  where w ->> 'key' <> 'session:' || actor_session_id
+    and (
+      removals -> 'remove' ? (w ->> 'key')
+      or removals -> 'remove' ? 'other_sessions'
+        and w ->> 'kind' = 'session'
+        and (w ->> 'addedAt')::timestamptz <= (removals ->> 'listedAt')::timestamptz
+        and not coalesce(removals -> 'sessions' ? (w ->> 'key'), false)
+    );
+
+  select coalesce(array_agg((w ->> 'id')::uuid), '{}')
+  into kept
+  from jsonb_array_elements(access -> 'ways') as w
+  where (w ->> 'unconfirmed')::boolean
+    and removals -> 'listed' ? (w ->> 'key')
+    and not removals -> 'remove' ? (w ->> 'key');
+
+  if methods_removed
+    and private.count_sign_in_methods(
+      subject_id, usable_providers, without => identities || passkeys, without_password => passwords, confirming => kept
+    ) = 0 then
+    return jsonb_build_object('outcome', 'last_method');
+  end if;
+  if authenticators <> '{}'
+    and private.required_mfa_state(account.raw_app_meta_data) <> 'optional'
+    and not exists (
+      select from auth.mfa_factors f
+      where f.user_id = subject_id and f.status = 'verified' and f.id <> all (authenticators)
+    ) then
+    return jsonb_build_object('outcome', 'last_of_required');
+  end if;
+
+  ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
+  if identities <> '{}' then
+    perform private.keep_email_identity(account);
+    perform private.remove_identity(i.id) from unnest(identities) as i (id);
+  end if;
+  perform private.delete_auth_passkey(p.id) from unnest(passkeys) as p (id);
+  perform private.delete_auth_factor(subject_id, f.id) from unnest(authenticators) as f (id);
+  if authenticators <> '{}' and not exists (
+    select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified'
+  ) then
+    delete from private.mfa_recovery_codes c where c.user_id = subject_id;
+  end if;
+  if passwords then
+    perform private.remove_password(subject_id);
+  end if;
+  perform private.end_app_of_account(subject_id, a.id)
+  from private.apps a
+  where a.name in (select w ->> 'id' from jsonb_array_elements(removed) as w where w ->> 'kind' = 'app');
+  -- Triggers record the identities, passkeys and authenticators that went.
+  perform private.add_account_event(
+    subject_id, 'app_disconnected', session_id => actor_session_id, details => jsonb_build_object('app', w -> 'name')
+  )
+  from jsonb_array_elements(removed) as w
+  where w ->> 'kind' = 'app';
+  if passwords then
+    perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
+  end if;
+  if ended <> '[]' then
+    perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
+  end if;
+
+  -- As of the moment of the list that the owner saw: what was added since then is new the next time, too.
+  insert into private.access_confirmations as c (user_id, confirmed_at, confirmed_by_mail_at)
+  select subject_id, l.seen_at, case when private.began_by_mail(subject_id, actor_session_id) then l.seen_at end
+  from (select least((removals ->> 'listedAt')::timestamptz, now()) as seen_at) l
+  on conflict (user_id) do update
+  set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at),
+      confirmed_by_mail_at = greatest(c.confirmed_by_mail_at, excluded.confirmed_by_mail_at);
+  perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
+  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
+  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+end
+$$;
+
+-- Definer: reads memberships for the credential's user alone.
+create or replace function private.list_workspaces_by_app_session(
+  token_hash bytea, after text[] default null, page_size integer default null
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return jsonb_build_object('workspaces', coalesce((
+    select jsonb_agg(p.workspace order by p.shared, p.name, p.id)
+    from (
+      select w.*, k.*
+      from private.user_workspaces(caller.user_id) w
+      cross join lateral (
+        select not (w.workspace ->> 'personal')::boolean as shared, w.workspace ->> 'name' as name
+      ) k
+      where after is null or (k.shared, k.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid)
+      order by k.shared, k.name, w.id
+      limit page_size
+    ) p
+  ), '[]'));
+end
+$$;
+
+-- Definer: sessions are the identity backend's, which the service role cannot read.
+create or replace function private.account_sessions(
+  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
+)
+  returns table (
+    id uuid,
+    created_at timestamptz,
+    last_seen_at timestamptz,
+    ip text,
+    user_agent text,
+    device text,
+    method text,
+    aal text,
+    refreshed_at timestamptz
+  )
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select
+    s.id,
+    s.created_at,
+    -- Its refreshes, once an hour or so, and what its owner did with it.
+    greatest(s.refreshed, e.last_event_at),
+    host(s.ip),
+    -- A sign-in by our pages reaches the backend through our server, which names itself there.
+    coalesce(e.user_agent, s.user_agent),
+    e.device,
+    e.method,
+    s.aal::text,
+    s.refreshed
+  from (
+    select l.*, r.refreshed
+    from auth.sessions l
+    cross join lateral (select greatest(l.created_at, l.refreshed_at at time zone 'UTC') as refreshed) r
+    where l.user_id = subject_id
+      and (l.not_after is null or l.not_after > now())
+      and (
+        before is null
+        or l.id is distinct from first_session_id
+          and (r.refreshed, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+      )
+    order by l.id is not distinct from first_session_id desc, r.refreshed desc, l.id desc
+    limit page_size
+  ) s
+  left join lateral (
+    select
+      max(v.created_at) as last_event_at,
+      (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
+      (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
+      (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
+    from public.security_events v
+    where v.user_id = s.user_id and v.session_id = s.id
+  ) e on true
+  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
+$$;
+
+-- Definer: as private.account_sessions.
+create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select count(*)
+  from (
+    select
+    from auth.sessions s
+    where s.user_id = subject_id and (s.not_after is null or s.not_after > now())
+    limit most
+  ) as counted
+$$;
+
+create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
+  returns table (id uuid, name text, plan_id text, personal boolean, role text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name, w.plan_id, p.personal, r.name
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  cross join lateral (select w.personal_user_id is not distinct from m.user_id as personal) p
+  where m.user_id = (select auth.uid())
+    and (after is null or (not p.personal, w.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid))
+  order by not p.personal, w.name, w.id
+  limit page_size
+$$;
+
+create or replace function public.list_workspace_members(
+  workspace_id uuid,
+  search text default '',
+  of_role uuid default null,
+  member_id uuid default null,
+  after text[] default null,
+  page_size integer default 50
+)
+  returns table (
+    user_id uuid, name text, role_id uuid, role text, is_owner boolean, joined_at timestamptz, sorts_as text
+  )
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select m.user_id, n.name, r.id, r.name, r.is_owner, m.created_at, lower(n.name)
+  from public.workspace_members m
+  join public.workspace_roles r on r.id = m.role_id
+  left join public.profiles p on p.id = m.user_id
+  cross join lateral (select coalesce(p.display_name, 'Unknown') as name) n
+  where m.workspace_id = list_workspace_members.workspace_id
+    and (of_role is null or m.role_id = of_role)
+    and (member_id is null or m.user_id = member_id)
+    and position(lower(search) in lower(n.name)) > 0
+    and (
+      after is null or (not r.is_owner, lower(n.name), m.user_id) > (not after[1]::boolean, after[2], after[3]::uuid)
+    )
+  order by not r.is_owner, lower(n.name), m.user_id
+  limit page_size
+$$;
+
+create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    r.id,
+    (
+      select count(*)
+      from (
+        select from public.workspace_members m where m.workspace_id = r.workspace_id and m.role_id = r.id limit 1001
+      ) as counted
+    )
+  from public.workspace_roles r
+  where r.workspace_id = count_role_members.workspace_id
+$$;
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(
+  subject_id uuid, actor_session_id uuid, most_sessions integer default null
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since,
+      private.list_sign_in_methods(u.id) as methods
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    -- Somebody who knew the password could have confirmed their own additions.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      1 as position,
+      'password' as kind,
+      null::text as id,
+      null::text as name,
+      null::text as user_agent,
+      null::text as provider,
+      coalesce(e.created_at, a.created_at) as added_at,
+      (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) as last_used_at,
+      e.id as event_id
+    from account a
+    left join lateral (
+      select v.id, v.created_at
+      from public.security_events v
+      where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+      order by v.created_at desc, v.id
+      limit 1
+    ) e on true
+    where a.methods -> 'password' = 'true'::jsonb
+
+    union all
+    select
+      2, 'identity', i.id::text, i.email, null, i.provider,
+      -- Supabase Auth makes a new account and its first identity in one call, at two readings of the clock.
+      case when i."createdAt" < a.created_at + interval '500 milliseconds' then a.created_at else i."createdAt" end,
+      i."lastSignInAt",
+      private.addition_event(a.id, i.id, 'identity_linked')
+    from account a
+    cross join lateral jsonb_to_recordset(a.methods -> 'identities') as i (
+      id uuid, provider text, email text, "createdAt" timestamptz, "lastSignInAt" timestamptz
+    )
+    where i.provider not in ('email', 'phone')
+
+    union all
+    select
+      3, 'passkey', p.id::text, nullif(p.name, ''), null, null, p.created_at, p.last_used_at,
+      private.addition_event(a.id, p.id, 'passkey_added')
+    from account a
+    cross join lateral private.list_passkeys(a.id) p
+
+    union all
+    select
+      4, 'authenticator', f.id::text, nullif(f.friendly_name, ''), null, null, f.created_at, f.last_challenged_at,
+      private.addition_event(a.id, f.id, 'authenticator_added')
+    from account a
+    join auth.mfa_factors f on f.user_id = a.id and f.status = 'verified'
+
+    union all
+    select
+      5, 'session', s.id::text, s.device, s.user_agent, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
+
+    union all
+    -- An app that was connected again is as new as its newest credential.
+    select
+      6, 'app', p.name, p.display_name, null, null, max(h.connected_at), max(h.renewed_at),
+      (array_agg(private.sign_in_event(a.id, h.session_id) order by h.connected_at desc))[1]
+    from account a
+    cross join lateral (
+      select s.app_id, s.created_at as connected_at, s.issued_at as renewed_at, (s.proof).session_id
+      from private.app_sessions s
+      where s.user_id = a.id
+        and s.revoked_at is null
+        and s.expires_at > now()
+        and s.ends_at > now()
+        and private.proof_status(s.proof) <> 'over'
+      union all
+      select t.app_id, t.handed_over_at, t.created_at, (t.proof).session_id
+      from ai.app_tokens t
+      where t.user_id = a.id
+        and t.revoked_at is null
+        and case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end > now()
+        and private.proof_status(t.proof) <> 'over'
+    ) h
+    join private.apps p on p.id = h.app_id
+    group by p.name, p.display_name
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', concat_ws(':', w.kind, w.id),
+        'kind', w.kind,
+        'id', w.id,
+        'name', w.name,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', d.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then s.ip else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', d.added_at > a.since,
+        'unconfirmed', n.target_id is not null
+      ) order by w.position, d.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      -- Its row may be older: of an authenticator since its enrolment began, of a link since the visit to the provider, of a
+      -- copied session since the sign-in it was copied from.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+      left join lateral (select host(l.ip) as ip from auth.sessions l where w.kind = 'session' and l.id::text = w.id) s
+        on true
+    ),
+    'otherSessions', (
+      select jsonb_build_object(
+        'key', 'other_sessions',
+        'count', c.sessions - least(c.sessions, most_sessions),
+        'isNew', exists (
+          select
+          from auth.sessions l
+          where l.user_id = a.id and l.created_at > a.since and (l.not_after is null or l.not_after > now())
+            and l.id::text not in (select w.id from ways w where w.kind = 'session')
+        )
+      )
+      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
+    )
+  )
+  from account a
+$$;
+
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_overview(subject_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.list_sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id,
+        'name', f.friendly_name,
+        'type', f.factor_type,
+        'verified', f.status = 'verified',
+        'createdAt', f.created_at,
+        'lastUsedAt', f.last_challenged_at
+      ) order by f.created_at, f.id), '[]')
+      from auth.mfa_factors f
+      where f.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', s.device,
+        'userAgent', s.user_agent,
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id, page_size => 50) s
+    ),
+    'sessionCount', private.count_account_sessions(u.id)
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+
+comment on function private.account_overview(uuid) is
+  'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
+  'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
+  'sessionCount (to 1,001) }; null where there is none. No secret.';
+
+comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
+  'Removes what the owner chose from the list of private.account_access, signs out what depends on it, and confirms the '
+  'rest, in one transaction. removals: { listedAt, listed: [key], remove: [key], sessions: [key] }, listedAt, listed and '
+  'sessions (all that the list had) as the owner saw them; other_sessions in remove removes the sessions of that moment '
+  'that the list did not have. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
+  'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
+  'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
+
+comment on function private.access_state(uuid, uuid) is
+  'When the owner last confirmed what can open the account, as private.account_access has it, and the ids of the '
+  'unconfirmed additions: { confirmedAt, unconfirmed: [id] }.';
+
+comment on function private.account_access(uuid, uuid, integer) is
+  'Lists what can open an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent, provider, '
+  'addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew } }. It lists the '
+  'most_sessions sessions that were refreshed last, the one that asks among them; otherSessions are the rest, counted to '
+  '1,001. kind: password, identity, passkey, authenticator, '
+  'session or app. isNew: added since the owner last confirmed the list, or since the account was created; for a session that began with '
+  'a password reset or recovery, since such a session last did. Device and '
+  'address are null where no event says where it was added. Null without the account.';
+
+comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
+  'A page of the sessions of an account that are not over: the given one first, then the one refreshed last. before: '
+  '{ createdAt, id }, refreshed_at and id of the last one of the page before; all of them without page_size.';
+
+comment on function private.count_account_sessions(uuid, integer) is
+  'How many sessions of an account are not over, counted as far as most.';
+
+comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
+  'A page of the workspaces of the session''s user as public.list_workspaces has it, {workspaces: […]}, or {refused}; all '
+  'of them without page_size.';
+
+comment on function public.count_role_members(uuid) is
+  'How many members each role of a workspace has, counted to 1,001.';
+
+comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
+  'A page of a workspace''s members, owners first, then by name: those whose name contains the search, with a role or an '
+  'id where one is given. after: is_owner, sorts_as and user_id of the last one of the page before.';
+
+comment on function public.list_workspaces(text[], integer) is
+  'A page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of the last '
+  'one of the page before.';
+
+grant execute on function private.access_state(uuid, uuid) to service_role;
+
+grant execute on function private.account_access(uuid, uuid, integer) to service_role;
+
+grant execute on function private.account_sessions(uuid, uuid, jsonb, integer) to service_role;
+
+grant execute on function private.count_account_sessions(uuid, integer) to service_role;
+
+grant execute on function private.list_workspaces_by_app_session(bytea, text[], integer) to service_role;
+
+grant execute on function public.count_role_members(uuid) to authenticated;
+
+grant execute on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) to authenticated;
+
+grant execute on function public.list_workspaces(text[], integer) to authenticated;

@@ -1,0 +1,77 @@
+-- Pages of what people see of their workspaces. Row-level security decides what that is.
+
+create or replace function public.list_workspaces(after text[] default null, page_size integer default 50)
+  returns table (id uuid, name text, plan_id text, personal boolean, role text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name, w.plan_id, p.personal, r.name
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  cross join lateral (select w.personal_user_id is not distinct from m.user_id as personal) p
+  where m.user_id = (select auth.uid())
+    and (after is null or (not p.personal, w.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid))
+  order by not p.personal, w.name, w.id
+  limit page_size
+$$;
+comment on function public.list_workspaces(text[], integer) is
+  'A page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of the last '
+  'one of the page before.';
+
+create or replace function public.list_workspace_members(
+  workspace_id uuid,
+  search text default '',
+  of_role uuid default null,
+  member_id uuid default null,
+  after text[] default null,
+  page_size integer default 50
+)
+  returns table (
+    user_id uuid, name text, role_id uuid, role text, is_owner boolean, joined_at timestamptz, sorts_as text
+  )
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select m.user_id, n.name, r.id, r.name, r.is_owner, m.created_at, lower(n.name)
+  from public.workspace_members m
+  join public.workspace_roles r on r.id = m.role_id
+  left join public.profiles p on p.id = m.user_id
+  cross join lateral (select coalesce(p.display_name, 'Unknown') as name) n
+  where m.workspace_id = list_workspace_members.workspace_id
+    and (of_role is null or m.role_id = of_role)
+    and (member_id is null or m.user_id = member_id)
+    and position(lower(search) in lower(n.name)) > 0
+    and (
+      after is null or (not r.is_owner, lower(n.name), m.user_id) > (not after[1]::boolean, after[2], after[3]::uuid)
+    )
+  order by not r.is_owner, lower(n.name), m.user_id
+  limit page_size
+$$;
+comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
+  'A page of a workspace''s members, owners first, then by name: those whose name contains the search, with a role or an '
+  'id where one is given. after: is_owner, sorts_as and user_id of the last one of the page before.';
+
+create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    r.id,
+    (
+      select count(*)
+      from (
+        select from public.workspace_members m where m.workspace_id = r.workspace_id and m.role_id = r.id limit 1001
+      ) as counted
+    )
+  from public.workspace_roles r
+  where r.workspace_id = count_role_members.workspace_id
+$$;
+comment on function public.count_role_members(uuid) is
+  'How many members each role of a workspace has, counted to 1,001.';

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { appScopes } from "../satellites/app-rights.ts";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
@@ -80,11 +81,36 @@ export async function listApps(context: AppLoadContext): Promise<ListedApp[]> {
   return callFunction(context, { name: "private.list_apps", schema: listedSchema });
 }
 
-/** @throws Response 404 where there is no such app */
-export async function requireApp(context: AppLoadContext, name: string | undefined): Promise<RegisteredApp> {
-  const args = { app_name: name ?? "" };
+const workspacesShown = 50;
+const workspaceId = z.uuid();
+
+function readWorkspaceCursor(cursor: string): string[] | null {
+  const position = readKeyCursor(cursor, { length: 2 });
+  return workspaceId.safeParse(position?.[1]).success ? position : null;
+}
+
+/**
+ * An app with a page of the workspaces that it is linked to.
+ * @throws Response 404 where there is no such app, 400 INVALID_REQUEST for a cursor that is none of ours
+ */
+export async function requireApp(
+  context: AppLoadContext,
+  name: string | undefined,
+  cursor: string | null = null,
+): Promise<RegisteredApp & { nextCursor: string | null }> {
+  const args = {
+    app_name: name ?? "",
+    after: positionOf(cursor, { read: readWorkspaceCursor, requestId: context.requestId }),
+    page_size: workspacesShown + 1,
+  };
   const app = await callFunction(context, { name: "private.read_app", args, schema: appSchema.nullable() });
-  if (app) return app;
+  if (app) {
+    const { records, nextCursor } = pageOf(app.workspaces, {
+      limit: workspacesShown,
+      cursorOf: (last) => writeKeyCursor([last.name, last.id]),
+    });
+    return { ...app, workspaces: records, nextCursor };
+  }
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such app." });
 }
 

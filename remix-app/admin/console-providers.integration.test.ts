@@ -147,8 +147,14 @@ test("an admin finds a run by its id and its request id", async () => {
   expect((await admin.browser.get("/admin/providers?q=nothing")).words).toContain("No run matches.");
 });
 
+/** The address of the page after the last of some. */
+const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
+
 test("the console shows which route failed, how and when, and what callers of a model without a price get", async () => {
-  const { words, text } = await admin.browser.get("/admin/providers");
+  const pages = [await admin.browser.get("/admin/providers")];
+  for (let next = nextPage(pages); next; next = nextPage(pages)) pages.push(await admin.browser.get(next));
+  const words = pages.map((page) => page.words).join(" ");
+  const text = pages.map((page) => page.text).join(" ");
   expect(words).toContain("1. openai, gpt-upstream");
   expect(words).toMatch(/401 – key rejected.*UTC.*Upstream request id req_rejected/s);
   expect(text).toContain(`/admin/runs/${runId}`);

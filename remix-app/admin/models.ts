@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
@@ -35,6 +36,7 @@ const modelsSchema = z.array(
     displayName: z.string(),
     ownedBy: z.string(),
     enabled: z.boolean(),
+    sortsAs: z.array(z.string()),
     hasRoute: z.boolean(),
     hasPrice: z.boolean(),
     /** In the order in which they are asked. */
@@ -90,14 +92,32 @@ export const priceChangeSchema = confirmedChangeSchema.extend({
   requestFeeUsd: optionalAmount,
 });
 
-/** @throws Response 503 UNAVAILABLE where it could not be asked */
-export async function listModels(context: AppLoadContext): Promise<CatalogueModel[]> {
-  return callFunction(context, { name: "private.list_catalogue_models", schema: modelsSchema });
+const modelsShown = 50;
+
+/** Where a page of models begins, which are sorted by three texts. */
+export function modelPosition(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
+  return positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 3 }), requestId });
+}
+
+/**
+ * A page of the models whose id or name contains a term.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where it could not be asked
+ */
+export async function listModels(
+  context: AppLoadContext,
+  { term, cursor }: { term: string; cursor: string | null },
+): Promise<{ models: CatalogueModel[]; nextCursor: string | null }> {
+  const args = { term, after: modelPosition(cursor, context), page_size: modelsShown + 1 };
+  const found = await callFunction(context, { name: "private.list_catalogue_models", args, schema: modelsSchema });
+  const cursorOf = ({ sortsAs }: CatalogueModel) => writeKeyCursor(sortsAs);
+  const { records, nextCursor } = pageOf(found, { limit: modelsShown, cursorOf });
+  return { models: records, nextCursor };
 }
 
 /** @throws Response 404 where there is no such model */
 export async function requireModel(context: AppLoadContext, id: string | null): Promise<CatalogueModel> {
-  const model = (await listModels(context)).find((one) => one.id === id);
+  const args = { only_id: id ?? "" };
+  const [model] = await callFunction(context, { name: "private.list_catalogue_models", args, schema: modelsSchema });
   if (model) return model;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such model." });
 }

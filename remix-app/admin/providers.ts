@@ -1,7 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { pageOf, writeKeyCursor } from "../http/list-page.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { modelPosition } from "./models.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
   at: z.string(),
@@ -17,15 +19,36 @@ const route = z.object({
   /** Of the last seven days. */
   lastFailure: failure.nullable(),
 });
-const models = z.array(z.object({ model: z.string(), displayName: z.string(), routes: z.array(route) }));
+const models = z.array(
+  z.object({ model: z.string(), displayName: z.string(), sortsAs: z.array(z.string()), routes: z.array(route) }),
+);
 
 /** An enabled model with its routes in order. */
 export type RoutedModel = z.infer<typeof models>[number];
 export type ModelRoute = z.infer<typeof route>;
 
-/** @throws Response 503 UNAVAILABLE where it could not be asked */
-export function listProviderRoutes(context: AppLoadContext): Promise<RoutedModel[]> {
-  return callFunction(context, { name: "private.list_provider_routes", schema: models });
+const modelsShown = 40;
+
+/**
+ * A page of the enabled models with their routes.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE where it could not be asked
+ */
+export async function listProviderRoutes(
+  context: AppLoadContext,
+  cursor: string | null,
+): Promise<{ models: RoutedModel[]; nextCursor: string | null }> {
+  const args = { after: modelPosition(cursor, context), page_size: modelsShown + 1 };
+  const found = await callFunction(context, { name: "private.list_provider_routes", args, schema: models });
+  const cursorOf = ({ sortsAs }: RoutedModel) => writeKeyCursor(sortsAs);
+  const { records, nextCursor } = pageOf(found, { limit: modelsShown, cursorOf });
+  return { models: records, nextCursor };
+}
+
+const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }));
+
+/** The enabled models with the most failed requests in the last hour. @throws Response 503 UNAVAILABLE */
+export function listFailingModels(context: AppLoadContext): Promise<z.infer<typeof failing>> {
+  return callFunction(context, { name: "private.list_failing_models", schema: failing });
 }
 
 /** Returns why callers get 404 for an enabled model, or null. */

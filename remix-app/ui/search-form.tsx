@@ -3,10 +3,24 @@ import { maxTermLength } from "../http/search-params.ts";
 import { Button } from "./button.tsx";
 import { Field } from "./field.tsx";
 
-/** Searches the list of its page; the term is `q` of the address. */
-export function SearchForm({ label, term }: { label: string; term: string }) {
+/**
+ * Searches the list of its page; the term is `q` of the address.
+ * @param props.keep parameters of the address that stay as they are
+ */
+export function SearchForm({
+  label,
+  term,
+  keep = {},
+}: {
+  label: string;
+  term: string;
+  keep?: Readonly<Record<string, string>>;
+}) {
   return (
     <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
+      {Object.entries(keep).map(([name, value]) => (
+        <input key={name} type="hidden" name={name} value={value} />
+      ))}
       <div className="min-w-48 flex-1">
         <Field
           name="q"

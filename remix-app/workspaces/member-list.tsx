@@ -10,7 +10,7 @@ import { roleLabel } from "./roles.ts";
 type Roles = readonly { id: string; name: string }[];
 
 /** With more roles to choose from, a choice beside each member would be most of the page. */
-const rolesBesideMember = 10;
+const rolesBesideMember = 6;
 
 export interface MemberListProps {
   /** A page of them. */

@@ -254,6 +254,7 @@ to service_role;
 -- apps/
 grant execute on function
   private.list_apps(),
+  private.linked_workspaces(uuid, text[], integer),
   private.find_app_by_origin(text),
   -- Checks run with the rights of whoever writes the row.
   private.is_loopback_origin(text),
@@ -289,9 +290,11 @@ to service_role;
 grant execute on function
   -- Generated columns are made with the rights of whoever writes the row.
   ai.price_tier,
+  ai.listed_price(jsonb),
   ai.sweep_runs(),
   ai.delete_expired(integer),
   ai.model_order(ai.models),
+  ai.open_prices(text[]),
   ai.priced_routes(text, text[])
 to service_role;
 
@@ -359,13 +362,14 @@ grant execute on function
   private.set_key_approval(jsonb),
   private.add_app(jsonb),
   private.change_app(jsonb),
-  private.read_app(text),
+  private.read_app(text, text[], integer),
   private.describe_app(uuid),
   private.uuid_or_null(text),
   private.find_runs(text),
   private.read_run(uuid),
-  private.list_provider_routes(),
-  private.list_catalogue_models(),
+  private.list_provider_routes(text[], integer),
+  private.list_failing_models(integer),
+  private.list_catalogue_models(text, text, text[], integer),
   private.set_model_enabled(jsonb),
   private.add_model_price(jsonb)
 to service_role;

@@ -73,3 +73,50 @@ test("a registered app sees prices even where the workspace hides them", async (
   await bindKey(db, tenant);
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
+
+test("the listing is a text in the order of jsonb, of one model and of all", async ({ db }) => {
+  const tenant = await createTenant(db);
+  await addSecondRoute(db, tenant);
+  await db.query(
+    `update ai.models set display_name = 'A "quoted" name', created_at = '2026-01-01T00:00:00.5Z', voices = '{alloy}'
+     where id = $1`,
+    [tenant.model],
+  );
+  const prices = '[{"min_input_tokens": 0, "input_usd_per_million": 0.15, "output_usd_per_million": 0.6}]';
+  const secondPrices =
+    '[{"request_fee_usd": 0.01, "min_input_tokens": 0, "input_usd_per_million": 2.5, "output_usd_per_million": 10, ' +
+    '"cache_write_usd_per_million": 3.125, "image_input_usd_per_million": 2.000001}, {"min_input_tokens": 200000, ' +
+    '"input_usd_per_million": 5, "output_usd_per_million": 15}, {"service_tier": "priority", "min_input_tokens": 0, ' +
+    '"input_usd_per_million": 4, "output_usd_per_million": 20}]';
+  const expected =
+    `{"id": "${tenant.model}", "object": "model", "created": 1767225600, "owned_by": "test", "platform": ` +
+    `{"kind": "chat", "name": "A \\"quoted\\" name", "prices": ${prices}, "routes": [{"model": "upstream", "prices": ` +
+    `${prices}, "provider": "demo"}, {"model": "their-name", "prices": ${secondPrices}, "provider": "second", ` +
+    `"tier_multipliers": {"flex": 0.5}}], "voices": ["alloy"], "output_limit": null, "context_window": null}}`;
+  const ask = async (changes: object) => {
+    const call = JSON.stringify(chatCall(tenant, { providers: ["demo", "second"], ...changes }));
+    return one<{ plain: string; listing: string; endpoints: string[][] }>(db, {
+      sql: `select a::text as plain, a ->> 'listing' as listing, a -> 'endpoints' as endpoints
+            from ai.list_models($1) as a`,
+      values: [call],
+    });
+  };
+  const all = `{"data": [${expected}], "object": "list"}`;
+  expect([(await ask({})).plain, (await ask({ model: undefined })).plain]).toEqual([expected, all]);
+  const paths = [
+    { path: "/first", kind: "chat", providers: ["second"] },
+    { path: "/other", kind: "speech", providers: ["demo", "second"] },
+    { path: "/second", kind: "chat", providers: ["demo", "third"] },
+    { path: "/third", kind: "chat", providers: ["third"] },
+  ];
+  const endpoints = [["/first", "/second"]];
+  expect(await ask({ paths })).toMatchObject({ listing: expected, endpoints });
+  expect(await ask({ paths, model: undefined })).toMatchObject({ listing: all, endpoints });
+});
+
+test("a listing without models is empty", async ({ db }) => {
+  const tenant = await createTenant(db);
+  const call = JSON.stringify(chatCall(tenant, { model: undefined, providers: ["other"], paths: [] }));
+  const row = await one(db, { sql: "select ai.list_models($1) as answer", values: [call] });
+  expect(row.answer).toEqual({ listing: '{"data": [], "object": "list"}', endpoints: [] });
+});

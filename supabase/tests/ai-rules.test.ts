@@ -16,7 +16,7 @@ describe("each rule of the gateway has one definition, which others call", () =>
     ["caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models", "price_call"]],
     ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_call"]],
     ["model access", "usable_models", ["find_offer", "list_models"]],
-    ["routes and prices", "priced_routes", ["find_offer", "list_models"]],
+    ["routes and prices", "open_prices", ["list_models", "priced_routes"]],
     ["maximum cost", "maximum_cost_usd", ["extend_run", "find_offer"]],
     ["credits", "usd_to_credits", ["admit_call", "compute_settlement", "extend_run", "sweep_runs"]],
     ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],

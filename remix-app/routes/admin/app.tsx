@@ -7,6 +7,7 @@ import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { RelativeTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.app.displayName ?? "App"} · Console · Gatehouse` },
@@ -14,8 +15,9 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
-  const app = await requireApp(context, params.name);
-  return { app, done: new URL(request.url).searchParams.has("done") };
+  const { searchParams } = new URL(request.url);
+  const app = await requireApp(context, params.name, searchParams.get("cursor"));
+  return { app, done: searchParams.has("done") };
 }
 
 const row = "flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0";
@@ -85,6 +87,7 @@ export default function ConsoleAppPage() {
       </Card>
       {app.kind === "external" ? (
         <Card
+          id="workspaces"
           title="Linked workspaces"
           lead="It can act at the gateway in these, for members of theirs."
           action={<ButtonLink href={`${base}/link`}>Link a workspace</ButtonLink>}
@@ -106,6 +109,7 @@ export default function ConsoleAppPage() {
               </li>
             ))}
           </ul>
+          <PageNav label="Pages of workspaces" nextCursor={app.nextCursor} card="workspaces" />
         </Card>
       ) : null}
     </ConsolePage>

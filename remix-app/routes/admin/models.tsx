@@ -9,6 +9,7 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
 
@@ -17,18 +18,17 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   const id = searchParams.get("model");
   const term = searchTerm(request);
-  const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
+  const listed = { models: [], nextCursor: null };
   return {
     one: id === null ? null : await requireModel(context, id),
-    models:
-      id === null ? (await listModels(context)).filter((model) => holds(model.id) || holds(model.displayName)) : [],
+    ...(id === null ? await listModels(context, { term, cursor: searchParams.get("cursor") }) : listed),
     term,
     done: searchParams.has("done"),
   };
 }
 
 export default function ConsoleModelsPage() {
-  const { one, models, term, done } = useLoaderData<typeof loader>();
+  const { one, models, nextCursor, term, done } = useLoaderData<typeof loader>();
   if (one) {
     return (
       <ConsolePage title={one.displayName} lead={one.id}>
@@ -50,6 +50,7 @@ export default function ConsoleModelsPage() {
               : "The catalogue is empty. Models come with the operator's seed."
           }
         />
+        <PageNav label="Pages of models" nextCursor={nextCursor} keep={["q"]} />
       </Card>
     </ConsolePage>
   );

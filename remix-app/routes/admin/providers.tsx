@@ -1,6 +1,6 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
-import { listProviderRoutes, type RoutedModel } from "../../admin/providers.ts";
+import { listFailingModels, listProviderRoutes } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
@@ -9,6 +9,7 @@ import { searchTerm } from "../../http/search-params.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
 
@@ -18,21 +19,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const runs = term ? await findRuns(context, term) : null;
   const [run] = runs ?? [];
   if (run && runs?.length === 1) throw redirect(`/admin/runs/${run.id}`);
-  const models = runs ? [] : await listProviderRoutes(context);
-  return { term, runs, models, now: new Date().toISOString() };
-}
-
-/** "Demo chat (3)": models with failed requests in the last hour. */
-function failuresByModel(models: readonly RoutedModel[]): string[] {
-  return models.flatMap(({ displayName, routes }) => {
-    const failed = routes.reduce((sum, { failedLastHour }) => sum + failedLastHour, 0);
-    return failed > 0 ? [`${displayName} (${failed})`] : [];
-  });
+  const cursor = new URL(request.url).searchParams.get("cursor");
+  const [page, failing] = runs
+    ? [{ models: [], nextCursor: null }, []]
+    : await Promise.all([listProviderRoutes(context, cursor), listFailingModels(context)]);
+  return { term, runs, ...page, failing, now: new Date().toISOString() };
 }
 
 export default function ConsoleProvidersPage() {
-  const { term, runs, models, now } = useLoaderData<typeof loader>();
-  const failing = failuresByModel(models);
+  const { term, runs, models, nextCursor, failing, now } = useLoaderData<typeof loader>();
   return (
     <ConsolePage title="Providers" lead="Which providers serve each model, and recent failures.">
       <SearchCard title="Find a run" label="Run id or request id" term={term} />
@@ -44,7 +39,8 @@ export default function ConsoleProvidersPage() {
         <>
           {failing.length > 0 ? (
             <Notice tone="warn">
-              Failed requests in the last hour: {failing.join(", ")}. Run{" "}
+              Failed requests in the last hour:{" "}
+              {failing.map(({ displayName, failed }) => `${displayName} (${failed})`).join(", ")}. Run{" "}
               <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
             </Notice>
           ) : null}
@@ -53,6 +49,7 @@ export default function ConsoleProvidersPage() {
             lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
           >
             <RouteTable models={models} now={now} />
+            <PageNav label="Pages of models" nextCursor={nextCursor} />
           </Card>
         </>
       )}

@@ -3,6 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-r
 import { maxBodyBytes } from "../../http/body-limit.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { searchTerm } from "../../http/search-params.ts";
 import type { PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
 import { ChatPanel } from "../../studio/playground/chat-panel.tsx";
 import { EmbeddingsPanel } from "../../studio/playground/embeddings-panel.tsx";
@@ -11,6 +12,7 @@ import { listPlaygroundModels, type PlaygroundModel } from "../../studio/playgro
 import { answerForm, keptDays } from "../../studio/playground/run-form.ts";
 import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { SearchForm } from "../../ui/search-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -28,6 +30,9 @@ const kinds: { kind: PlaygroundEndpoint; label: string; models: PlaygroundModel[
   { kind: "embeddings", label: "Embeddings", models: "embedding" },
 ];
 
+const modelsShown = 100;
+const holds = (text: string, term: string) => text.toLowerCase().includes(term.toLowerCase());
+
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
   const [models, kept] = await Promise.all([
@@ -35,7 +40,21 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     keptDays(context, member),
   ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
-  return { workspace, kind: kindOf(request), models, kept, gatewayUrl };
+  const kind = kindOf(request);
+  const term = searchTerm(request);
+  const wanted = kinds.find((each) => each.kind === kind)?.models;
+  const usable = models?.filter((model) => model.kind === wanted);
+  const found = usable?.filter(({ id, name }) => holds(id, term) || holds(name, term));
+  return {
+    workspace,
+    kind,
+    term,
+    none: usable?.length === 0,
+    models: found?.slice(0, modelsShown) ?? null,
+    more: (found?.length ?? 0) > modelsShown,
+    kept,
+    gatewayUrl,
+  };
 }
 
 /** Where no script sends the form: the whole answer, with the page. Nothing of it is kept here. */
@@ -53,10 +72,8 @@ function kindOf(request: Request): PlaygroundEndpoint {
 }
 
 export default function PlaygroundPage() {
-  const { workspace, kind, models, kept, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspace, kind, term, none, models, more, kept, gatewayUrl } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const wanted = kinds.find((each) => each.kind === kind)?.models;
-  const usable = models?.filter((model) => model.kind === wanted);
   const panel = { workspaceId: workspace.id, gatewayUrl };
   return (
     <StudioPage
@@ -81,17 +98,25 @@ export default function PlaygroundPage() {
           This workspace keeps what is asked and answered with each run, for {kept} {kept === 1 ? "day" : "days"}.
         </Notice>
       )}
-      {usable === undefined ? (
+      {more || term ? (
+        <>
+          <SearchForm label="Find a model" term={term} keep={{ kind }} />
+          {more ? <p className="text-muted">The first {modelsShown} models. Search to find others.</p> : null}
+        </>
+      ) : null}
+      {models === null ? (
         <Notice tone="warn">
           The gateway did not say which models there are. Reload this page in a moment; if it stays so, ask whoever runs
           this site.
         </Notice>
-      ) : usable.length === 0 ? (
+      ) : models.length === 0 && !none ? (
+        <Notice>No model matches “{term}”. Look for a part of its name or its id.</Notice>
+      ) : models.length === 0 ? (
         <Notice>
           This workspace may use no model of this kind. Its policy and its plan decide that; ask an owner.
         </Notice>
       ) : (
-        <Panel key={kind} kind={kind} answer={answer} {...panel} models={usable} />
+        <Panel key={kind} kind={kind} answer={answer} {...panel} models={models} />
       )}
     </StudioPage>
   );

@@ -1,17 +1,20 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useActionData, useLoaderData, useLocation } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { keptSearch, searchTerm } from "../../http/search-params.ts";
 import { changeReadPolicy, readAiPolicy } from "../../studio/policy/ai-policy.ts";
 import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
 import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
-import { modelRows, readPolicyFrame } from "../../studio/policy/policy-frame.ts";
+import { modelRows, pageOfRows, readPolicyFrame } from "../../studio/policy/policy-frame.ts";
 import { policyDifferences, policyWords } from "../../studio/policy/policy-words.ts";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+import { SearchForm } from "../../ui/search-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -20,21 +23,28 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 ];
 
 const readAtOf = z.iso.datetime({ offset: true }).nullable();
-/** More than a catalogue will have, each model being a field. */
-const maxFields = 500;
+/** A page of models, each being a field, and the rest of the form. */
+const maxFields = 100;
+/** What of the address says which models are shown. */
+const listParams = ["q", "cursor"];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const [policy, frame] = await Promise.all([readAiPolicy(context, member), readPolicyFrame(context, member)]);
   const rows = modelRows(frame, policy);
+  const { searchParams } = new URL(request.url);
+  const term = searchTerm(request);
+  const { models: _, ...plan } = frame;
   return {
     workspace,
     manages: workspace.permissions.includes("manage_ai_policy"),
-    frame,
-    rows,
+    frame: plan,
+    page: pageOfRows(rows, { term, cursor: searchParams.get("cursor"), requestId: context.requestId }),
+    modelCount: rows.length,
+    term,
     policy,
     fields: policyFields(policy, rows),
-    saved: new URL(request.url).searchParams.has("saved"),
+    saved: searchParams.has("saved"),
     now: new Date().toISOString(),
   };
 }
@@ -49,14 +59,19 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const readAt = read.data;
   if (errors) return data({ fields, errors, readAt, meanwhile: null }, { status: 400 });
   const changed = await changeReadPolicy(context, { ...member, changes: rules, readAt });
-  if (changed.outcome === "changed") throw redirect(`/workspaces/${workspace.id}/ai/policy?saved`, 303);
+  if (changed.outcome === "changed") {
+    const here = keptSearch(new URL(request.url).search, { keep: listParams, add: { saved: "yes" } });
+    throw redirect(`/workspaces/${workspace.id}/ai/policy${here}`, 303);
+  }
   const { updatedAt, updatedBy } = changed.policy;
   const meanwhile = { updatedAt, updatedBy, differences: policyDifferences(changed.policy, rules) };
   return data({ fields, errors: {}, readAt: updatedAt, meanwhile }, { status: 409 });
 }
 
 export default function PolicyPage() {
-  const { workspace, manages, frame, rows, policy, fields, saved, now } = useLoaderData<typeof loader>();
+  const { workspace, manages, frame, page, modelCount, term, policy, fields, saved, now } =
+    useLoaderData<typeof loader>();
+  const { search } = useLocation();
   const answer = useActionData<typeof action>();
   return (
     <StudioPage
@@ -92,13 +107,27 @@ export default function PolicyPage() {
         </Notice>
       ) : null}
       {manages ? (
-        <PolicyCards
-          frame={frame}
-          rows={rows}
-          fields={answer?.fields ?? fields}
-          errors={answer?.errors ?? {}}
-          readAt={answer ? answer.readAt : policy.updatedAt}
-        />
+        <>
+          {modelCount > page.rows.length ? (
+            <Panel>
+              <SearchForm label="Find a model" term={term} />
+              <p className="mt-3 text-muted">
+                {page.count === 0
+                  ? `No model matches “${term}”.`
+                  : `${page.rows.length} of ${page.count} models. Save before you open another page.`}
+              </p>
+              <PageNav label="Pages of models" nextCursor={page.nextCursor} keep={["q"]} />
+            </Panel>
+          ) : null}
+          <PolicyCards
+            action={keptSearch(search, { keep: listParams })}
+            frame={frame}
+            rows={page.rows}
+            fields={answer?.fields ?? fields}
+            errors={answer?.errors ?? {}}
+            readAt={answer ? answer.readAt : policy.updatedAt}
+          />
+        </>
       ) : (
         <Card title="Rules" lead="Your role does not allow changing them. Ask someone who manages the AI policy.">
           <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />

@@ -26,8 +26,8 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 
 /** What of the address says which part of the lists is shown. */
 const listParams = ["q", "cursor", "invitations"];
-const membersShown = 25;
-const invitationsShown = 25;
+const membersShown = 20;
+const invitationsShown = 10;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });

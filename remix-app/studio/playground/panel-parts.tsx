@@ -9,10 +9,11 @@ import type { Failure } from "./failure.ts";
 import type { PlaygroundModel } from "./list-models.ts";
 import type { CodeSample } from "./request-code.ts";
 
-/** Which of a panel's models is asked. */
+/** Which of a panel's models is asked. The chosen one stays a choice where a search left it out. */
 export function ModelSelect({ models, chosen }: { models: readonly PlaygroundModel[]; chosen: string | undefined }) {
   return (
     <Select name="model" label="Model" defaultValue={chosen}>
+      {chosen && !models.some(({ id }) => id === chosen) ? <option value={chosen}>{chosen}</option> : null}
       {models.map(({ id, name }) => (
         <option key={id} value={id}>
           {name === id ? id : `${name} (${id})`}

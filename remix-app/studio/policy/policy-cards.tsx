@@ -10,13 +10,17 @@ import { tokenLimitHint } from "./policy-words.ts";
 
 /** The form of a workspace's policy, a card for each concern. */
 export function PolicyCards({
+  action,
   frame,
   rows,
   fields,
   errors,
   readAt,
 }: {
-  frame: PolicyFrame;
+  /** Where the form is sent. */
+  action: string;
+  frame: Omit<PolicyFrame, "models">;
+  /** A page of the models. */
   rows: ModelRow[];
   fields: PolicyFields;
   errors: Record<string, string>;
@@ -28,7 +32,7 @@ export function PolicyCards({
       ? "The plan sets no limit."
       : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
   return (
-    <PostForm action="?" noValidate className="space-y-6">
+    <PostForm action={action} noValidate className="space-y-6">
       <ErrorSummary id="policy-error" fields={errors} />
       <input type="hidden" name="readAt" value={readAt ?? ""} />
       <Card

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { policyFields, readPolicyForm } from "./policy-form.ts";
-import { modelRows } from "./policy-frame.ts";
+import { modelRows, pageOfRows } from "./policy-frame.ts";
 
 const rules = {
   allowedModels: null,
@@ -83,4 +83,34 @@ test.each([
 test("what is wrong is told in the order of the page", () => {
   const { errors } = read({ contentRetentionDays: "0", models: "listed", requestsPerMinute: "x" });
   expect(Object.keys(errors ?? {})).toEqual(["models", "requestsPerMinute", "contentRetentionDays"]);
+});
+
+test("the form of one page of models keeps the rules of the others", () => {
+  const form = new FormData();
+  const { choices: _, contentCapture: __, providerCostVisible: ___, ...texts } = policyFields(rules, rows);
+  for (const [name, value] of Object.entries({ ...texts, [String(voice)]: "deny" })) form.set(name, value);
+  expect(readPolicyForm(form, rows).rules).toMatchObject({ deniedModels: ["b", "old/model.1"] });
+});
+
+test.each([
+  [25, [25]],
+  [26, [25, 1]],
+  [51, [25, 25, 1]],
+])("of %d models a page has 25, and none is lost", (length, sizes) => {
+  const models = Array.from({ length }, (_, n) => ({ ...frame.models[0], id: `m${n}`, name: `M ${n}` }) as never);
+  const all = modelRows({ ...frame, models }, { allowedModels: null, deniedModels: [] });
+  const seen: string[][] = [];
+  for (let cursor: string | null | undefined = null; cursor !== undefined; ) {
+    const page = pageOfRows(all, { term: "m ", cursor, requestId: "r" });
+    seen.push(page.rows.map(({ id }) => id));
+    cursor = page.nextCursor ?? undefined;
+  }
+  expect(seen.map((page) => page.length)).toEqual(sizes);
+  expect(seen.flat()).toEqual(all.map(({ id }) => id));
+});
+
+test("models that can be used or have a rule come first, and a search looks in names and ids", () => {
+  const ids = (term: string) => pageOfRows(rows, { term, cursor: null, requestId: "r" }).rows.map(({ id }) => id);
+  expect(ids("")).toEqual(["a/chat-1.5", "old/model.1", "b"]);
+  expect([ids("VOICE"), ids("old/"), ids("none")]).toEqual([["b"], ["old/model.1"], []]);
 });

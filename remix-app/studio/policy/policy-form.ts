@@ -52,10 +52,12 @@ export type PolicyFormResult = { fields: PolicyFields } & (
   | { rules: null; errors: Record<string, string> }
 );
 
-/** Reads the form of a policy. @returns what was typed, and either the rules asked for or one message a field */
+/** Reads the form of a policy, which has a page of its models: those of other pages stay as they are. @returns what was typed, and either the rules asked for or one message a field */
 export function readPolicyForm(form: FormData, rows: readonly ModelRow[]): PolicyFormResult {
   const text = (name: string) => String(form.get(name) ?? "").trim();
-  const choices = Object.fromEntries(rows.map(({ field }) => [field, choiceOf(text(field))]));
+  const choices = Object.fromEntries(
+    rows.map(({ field, choice }) => [field, form.has(field) ? choiceOf(text(field)) : choice]),
+  );
   const fields: PolicyFields = {
     models: text("models") === "listed" ? "listed" : "all",
     choices,

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { readStudio } from "../studio-reader.ts";
 import type { AiPolicy } from "./ai-policy.ts";
 
@@ -62,6 +63,35 @@ export function modelRows(
   const choice = (id: string): ModelChoice =>
     policy.deniedModels.includes(id) ? "deny" : policy.allowedModels?.includes(id) ? "allow" : "";
   return [...models, ...gone].map((model) => ({ ...model, choice: choice(model.id), field: modelField(model.id) }));
+}
+
+const modelsShown = 25;
+
+/**
+ * A page of the models that match a term, those that can be used or have a rule first.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours
+ */
+export function pageOfRows(
+  rows: readonly ModelRow[],
+  { term, cursor, requestId }: { term: string; cursor: string | null; requestId: string },
+): { rows: ModelRow[]; count: number; nextCursor: string | null } {
+  const holds = (text: string) => text.toLowerCase().includes(term.toLowerCase());
+  const found = rows
+    .filter(({ id, name }) => holds(id) || holds(name))
+    .toSorted((a, b) => Number(isUsed(b)) - Number(isUsed(a)));
+  const read = (text: string) => readKeyCursor(text, { length: 1 });
+  const [last] = positionOf(cursor, { read, requestId }) ?? [];
+  const start = found.findIndex(({ id }) => id === last) + 1;
+  const { records, nextCursor } = pageOf(found.slice(start), {
+    limit: modelsShown,
+    cursorOf: ({ id }) => writeKeyCursor([id]),
+  });
+  return { rows: records, count: found.length, nextCursor };
+}
+
+/** Whether a model is one that the plan grants or the policy names. */
+export function isUsed({ granted, choice }: Pick<ModelRow, "granted" | "choice">): boolean {
+  return granted || choice !== "";
 }
 
 /** A plain name for a model's field, which its id, with dots and slashes, is not. */

@@ -54,7 +54,7 @@ export function PolicyModels({
       {others.length > 0 ? (
         <details className="border-line border-t pt-3">
           <summary className="min-h-6 cursor-pointer text-muted hover:text-ink">
-            {others.length} more that the plan{frame.plan ? ` ${frame.plan}` : ""} does not grant
+            {others.length} that the plan{frame.plan ? ` ${frame.plan}` : ""} does not grant
           </summary>
           <ul className="pt-3">
             {others.map((row) => (

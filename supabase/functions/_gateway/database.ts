@@ -70,6 +70,7 @@ const begunRun = z.object({
   strict: z.boolean().optional(),
 });
 const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
+const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
 const undecided = z.array(z.string());
@@ -169,8 +170,17 @@ export type GatewayDatabase = {
    * calls of a kind where that is named
    */
   checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
-  /** The models that a credential may use, or the one named, as JSON text in which prices are exact. */
-  listModels: (request: Caller & { model?: string; providers: string[] }) => Promise<string>;
+  /**
+   * The models that a credential may use, or the one named, as JSON text in which prices are exact; and of each, in the
+   * same order, the paths that serve it.
+   */
+  listModels: (
+    request: Caller & {
+      model?: string;
+      providers: string[];
+      paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
+    },
+  ) => Promise<{ listing: string; endpoints: string[][] }>;
   /** What a credential is, what holds for it, what it spent and what is left, as JSON text in which amounts are exact. */
   describeCredential: (caller: Caller) => Promise<string>;
   /** As checkCredential, for calls of registered apps alone: imports and the usage report. */
@@ -238,9 +248,7 @@ export function createDatabase(options: { url: string; connections?: number }): 
       return checkedCredential.parse(answer).workspace_id;
     },
     async listModels(request) {
-      const text = await call("ai.list_models", request);
-      admitted(JSON.parse(text));
-      return text;
+      return modelListing.parse(admitted(JSON.parse(await call("ai.list_models", request))));
     },
     async describeCredential(request) {
       const text = await call("ai.describe_credential", request);

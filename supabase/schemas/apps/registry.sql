@@ -16,10 +16,7 @@ as $$
       'scopes', a.scopes,
       'origins', coalesce((select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'),
       'workspaces', coalesce((
-        select jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id)
-        from private.app_workspaces l
-        join public.workspaces w on w.id = l.workspace_id
-        where l.app_id = a.id
+        select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id) l
       ), '[]'),
       'secrets', (
         select count(*) from private.app_secrets s where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
@@ -30,7 +27,25 @@ as $$
   ), '[]')
   from private.apps a
 $$;
-comment on function private.list_apps() is 'The registry as people read it: no hash of any secret.';
+comment on function private.list_apps() is
+  'The registry as people read it, with the first 50 linked workspaces of each app: no hash of any secret.';
+
+create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
+  returns table (id uuid, name text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name
+  from private.app_workspaces l
+  join public.workspaces w on w.id = l.workspace_id
+  where l.app_id = linked_workspaces.app_id and (after is null or (w.name, w.id) > (after[1], after[2]::uuid))
+  order by w.name, w.id
+  limit page_size
+$$;
+comment on function private.linked_workspaces(uuid, text[], integer) is
+  'A page of the workspaces that an app is linked to, by name. after: name and id of the last one of the page before.';
 
 create or replace function private.find_app_by_origin(origin text) returns jsonb
   language sql

@@ -111,8 +111,8 @@ begin
     'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
       when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
     'target', 'app ' || app.name,
-    'before', known - 'version',
-    'after', private.describe_app(app.id)
+    'before', known - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
+    'after', private.describe_app(app.id) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
   ));
   return '{}';
 end
@@ -123,7 +123,8 @@ comment on function private.change_app(jsonb) is
   'and disable take nothing → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | '
   'invalid | no_workspace }.';
 
-create or replace function private.read_app(app_name text) returns jsonb
+create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
+  returns jsonb
   language sql
   stable
   security invoker
@@ -131,14 +132,18 @@ create or replace function private.read_app(app_name text) returns jsonb
 as $$
   select private.describe_app(a.id)
     || jsonb_build_object(
+      'workspaces', coalesce((
+        select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id, after, page_size) l
+      ), '[]'),
       'version', (select l.id from private.admin_audit_log l where l.target = 'app ' || a.name
         order by l.created_at desc, l.id desc limit 1)
     )
   from private.apps a
   where a.name = app_name
 $$;
-comment on function private.read_app(text) is
-  'An app as private.describe_app has it, with its version: the last line of the audit log about it.';
+comment on function private.read_app(text, text[], integer) is
+  'An app as private.describe_app has it, with a page of its workspaces (private.linked_workspaces) and its version: the '
+  'last line of the audit log about it.';
 
 create or replace function private.describe_app(app_id uuid) returns jsonb
   language sql
@@ -157,10 +162,7 @@ as $$
       (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
     ),
     'workspaces', coalesce((
-      select jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id)
-      from private.app_workspaces l
-      join public.workspaces w on w.id = l.workspace_id
-      where l.app_id = a.id
+      select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id) l
     ), '[]'),
     'secrets', coalesce((
       select jsonb_agg(
@@ -175,4 +177,4 @@ as $$
   where a.id = describe_app.app_id
 $$;
 comment on function private.describe_app(uuid) is
-  'An app as people read it: no hash of any secret; secrets are those that still work.';
+  'An app as people read it: no hash of any secret; secrets are those that still work, workspaces the first 50.';

@@ -1,6 +1,8 @@
 -- Changing the model catalogue from the console. A price is added from a time on, never edited.
 
-create or replace function private.list_catalogue_models() returns jsonb
+create or replace function private.list_catalogue_models(
+  term text default '', only_id text default null, after text[] default null, page_size integer default null
+) returns jsonb
   language sql
   stable
   security invoker
@@ -12,6 +14,7 @@ as $$
     'displayName', m.display_name,
     'ownedBy', m.owned_by,
     'enabled', m.enabled,
+    'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
     -- By the rule of calls, as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
@@ -47,12 +50,21 @@ as $$
       from ai.model_prices p
       where p.model_id = m.id
     )
-  ) order by ai.model_order(m)), '[]')
-  from ai.models m
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where (only_id is null or l.id = only_id)
+      and (position(lower(term) in lower(l.id)) > 0 or position(lower(term) in lower(l.display_name)) > 0)
+      and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
 $$;
-comment on function private.list_catalogue_models() is
-  'Every model with its providers, in the order in which they are asked, and prices, those of the past too; amounts are '
-  'text, so that no digit is lost.';
+comment on function private.list_catalogue_models(text, text, text[], integer) is
+  'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
+  'asked, and prices, those of the past too; amounts are text, so that no digit is lost. after: sortsAs of the last one of '
+  'the page before; all of them without page_size.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql

@@ -1,6 +1,7 @@
 -- What the console shows about the routes of models.
 
-create or replace function private.list_provider_routes() returns jsonb
+create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
+  returns jsonb
   language sql
   stable
   security invoker
@@ -9,6 +10,7 @@ as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'model', m.id,
     'displayName', m.display_name,
+    'sortsAs', m.sorts_as,
     'routes', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'position', r.position,
@@ -42,9 +44,37 @@ as $$
       from ai.model_routes r
       where r.model_id = m.id
     )
-  ) order by ai.model_order(m)), '[]')
-  from ai.models m
-  where m.enabled
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where l.enabled and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
 $$;
-comment on function private.list_provider_routes() is
-  'Returns each enabled model with its routes in order: whether they have a current price, and what failed in the last seven days.';
+comment on function private.list_provider_routes(text[], integer) is
+  'Returns a page of the enabled models with their routes in order: whether they have a current price, and what failed in the '
+  'last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
+
+create or replace function private.list_failing_models(most integer default 20) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('displayName', f.display_name, 'failed', f.failed)
+    order by f.failed desc, f.display_name), '[]')
+  from (
+    select m.display_name, count(*) as failed
+    from ai.failed_attempts a
+    join ai.model_routes r using (model_id, provider_id, provider_model)
+    join ai.models m on m.id = a.model_id
+    where a.at > now() - interval '1 hour' and m.enabled
+    group by m.id, m.display_name
+    order by failed desc, m.display_name
+    limit most
+  ) f
+$$;
+comment on function private.list_failing_models(integer) is
+  'Returns the enabled models with the most failed requests at their routes in the last hour: [{ displayName, failed }].';

@@ -33,93 +33,85 @@ declare
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
-  listed jsonb;
+  -- As the text of a jsonb, which is slow to put together from all models.
+  listed text;
+  endpoints jsonb;
 begin
   if refusal is not null then
     return refusal;
   end if;
-  select coalesce(jsonb_agg(ai.model_listing(m, case when shows_prices then p.routes end) order by ai.model_order(m)), '[]') into listed
-  from ai.usable_models(
-    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
-  ) m
+  -- One pass over all models: a function called for each would be most of the time of a large catalogue.
+  with usable as (
+    select m.*, ai.model_order(m) as sorts_as
+    from ai.usable_models(
+      caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
+    ) m
+    where request.model is null or m.id = request.model
+  ),
+  routes as (
+    select
+      p.model_id, p.place, p.provider_id,
+      case when shows_prices then jsonb_build_object(
+        'provider', p.provider_id,
+        'model', p.provider_model,
+        'prices', jsonb_agg(p.as_listed order by p.sorts_as nulls first, p.min_input_tokens)
+      ) || case
+        when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
+        else jsonb '{}'
+      end end as listed
+    from ai.open_prices(request.providers) p
+    where request.model is null or p.model_id = request.model
+    group by p.model_id, p.place, p.provider_id, p.provider_model, p.tier_multipliers
+  ),
+  served as (
+    select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers
+    from routes r
+    group by r.model_id
+  ),
+  paths as (
+    select p.place, p.path ->> 'path' as path, p.path ->> 'kind' as kind,
+      array(select jsonb_array_elements_text(p.path -> 'providers')) as providers
+    from jsonb_array_elements(call -> 'paths') with ordinality as p (path, place)
+  )
+  select
+    string_agg(jsonb_build_object(
+      'id', u.id,
+      'object', 'model',
+      'created', floor(extract(epoch from u.created_at)),
+      'owned_by', u.owned_by,
+      'platform', jsonb_build_object(
+        'name', u.display_name,
+        'kind', u.kind,
+        'context_window', u.context_window,
+        'output_limit', u.output_limit,
+        'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
+      )
+      || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
+      || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
+      || case when shows_prices then jsonb_build_object('routes', s.routes) else jsonb '{}' end
+    )::text, ', ' order by u.sorts_as),
+    coalesce(jsonb_agg(e.endpoints order by u.sorts_as), '[]')
+  into listed, endpoints
+  from usable u
+  join served s on s.model_id = u.id
   cross join lateral (
-    select ai.priced_routes(m.id, request.providers) as routes
-  ) p
-  where p.routes is not null and (request.model is null or m.id = request.model);
+    select coalesce(jsonb_agg(p.path order by p.place), '[]') as endpoints
+    from paths p
+    where p.kind = u.kind and p.providers && s.providers
+  ) e;
   if request.model is null then
-    return jsonb_build_object('object', 'list', 'data', listed);
+    listed := format('{"data": [%s], "object": "list"}', listed);
+  elsif listed is null then
+    return ai.refusal('model_not_found');
   end if;
-  return coalesce(listed -> 0, ai.refusal('model_not_found'));
+  return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
 end
 $$;
 comment on function ai.list_models(jsonb) is
   'The models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the order of '
-  'ai.model_order; with model in the call that one alone; or {refused: code}.';
-
-create or replace function ai.model_listing(model ai.models, routes jsonb) returns jsonb
-  language sql
-  immutable
-  security invoker
-as $$
-  select jsonb_build_object(
-    'id', model.id,
-    'object', 'model',
-    'created', floor(extract(epoch from model.created_at)),
-    'owned_by', model.owned_by,
-    'platform', jsonb_build_object(
-      'name', model.display_name,
-      'kind', model.kind,
-      'context_window', model.context_window,
-      'output_limit', model.output_limit,
-      'prices', coalesce(ai.listed_prices(routes -> 0 -> 'prices'), '[]')
-    ) || jsonb_strip_nulls(jsonb_build_object(
-      'voices', model.voices,
-      'default', nullif(model.is_default, false),
-      'routes', (
-        select jsonb_agg(
-          jsonb_build_object(
-            'provider', route -> 'provider',
-            'model', route -> 'model',
-            'prices', ai.listed_prices(route -> 'prices'),
-            'tier_multipliers', route -> 'tier_multipliers'
-          )
-          order by place
-        )
-        from jsonb_array_elements(routes) with ordinality as r (route, place)
-      )
-    ))
-  )
-$$;
-comment on function ai.model_listing(ai.models, jsonb) is
-  'Returns a model as OpenAI lists it, with its limits, its prices at the first route, and its routes with their prices. '
-  'Without routes, prices are left out.';
-
-create or replace function ai.listed_prices(tiers jsonb) returns jsonb
-  language sql
-  immutable
-  security invoker
-as $$
-  select jsonb_agg(
-    (
-      select jsonb_object_agg(
-        case
-          when p.key in ('min_input_tokens', 'service_tier') then p.key
-          when p.key = 'request_fee' then 'request_fee_usd'
-          else p.key || '_usd_per_million'
-        end,
-        case when jsonb_typeof(p.value) = 'string' and p.key <> 'service_tier'
-          then to_jsonb(trim_scale((p.value #>> '{}')::numeric))
-          else p.value
-        end
-      )
-      from jsonb_each(tier) as p
-    )
-    order by place
-  )
-  from jsonb_array_elements(tiers) with ordinality as t (tier, place)
-$$;
-comment on function ai.listed_prices(jsonb) is
-  'Returns the prices of a route as the list of models has them: numbers with all their digits, and their unit in the name.';
+  'ai.model_order; with model in the call that one alone; or {refused: code}. With paths in the call, [{ path, kind, '
+  'providers }], the listing is a text, and endpoints has the paths that serve each of its models: those of its kind that '
+  'one of its providers serves.';
 
 create or replace function ai.model_order(model ai.models) returns text[]
   language sql

@@ -46,3 +46,27 @@ as $$
   ))
 $$;
 comment on function ai.price_tier is 'Returns a price as runs keep it: exact decimals as text, without those that are null.';
+
+create or replace function ai.listed_price(tier jsonb) returns jsonb
+  language sql
+  -- As ai.price_tier.
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'min_input_tokens', tier -> 'min_input_tokens',
+    'service_tier', tier -> 'service_tier',
+    'input_usd_per_million', trim_scale((tier ->> 'input')::numeric),
+    'cached_input_usd_per_million', trim_scale((tier ->> 'cached_input')::numeric),
+    'cache_write_usd_per_million', trim_scale((tier ->> 'cache_write')::numeric),
+    'cache_write_1h_usd_per_million', trim_scale((tier ->> 'cache_write_1h')::numeric),
+    'output_usd_per_million', trim_scale((tier ->> 'output')::numeric),
+    'audio_input_usd_per_million', trim_scale((tier ->> 'audio_input')::numeric),
+    'audio_output_usd_per_million', trim_scale((tier ->> 'audio_output')::numeric),
+    'image_input_usd_per_million', trim_scale((tier ->> 'image_input')::numeric),
+    'request_fee_usd', trim_scale((tier ->> 'request_fee')::numeric)
+  ))
+$$;
+comment on function ai.listed_price(jsonb) is
+  'Returns a price of ai.price_tier as the list of models has it: numbers with all their digits, and their unit in the name.';

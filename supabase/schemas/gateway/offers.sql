@@ -93,6 +93,27 @@ $$;
 comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
   'The intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the key''s list.';
 
+create or replace function ai.open_prices(providers text[]) returns table (
+  model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
+  sorts_as text, min_input_tokens integer, as_offered jsonb, as_listed jsonb
+)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
+    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered, t.as_listed
+  from ai.model_routes r
+  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
+  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+$$;
+comment on function ai.open_prices(text[]) is
+  'The prices of now of the routes that lead to a provider of the list, each with its route. Within a route prices are '
+  'sorted by sorts_as, the default tier''s first, and min_input_tokens.';
+
 create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
   language plpgsql
   stable
@@ -101,7 +122,7 @@ as $$
 begin
   return (
     select jsonb_agg(
-      jsonb_build_object('position', r.position, 'provider', r.provider_id, 'model', r.provider_model, 'prices', p.tiers)
+      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
       || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
       || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
       || case
@@ -110,15 +131,19 @@ begin
           'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
         )))
       end
-      order by r.position
+      order by r.place
     )
-    from ai.model_routes r
-    cross join lateral (
-      select jsonb_agg(t.as_offered order by t.service_tier <> 'default', t.service_tier, t.min_input_tokens) as tiers
-      from ai.model_prices t
-      where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
-    ) as p
-    where r.model_id = model and r.enabled and p.tiers is not null and r.provider_id = any (providers)
+    from (
+      select
+        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
+        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
+        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
+      from ai.open_prices(providers) p
+      where p.model_id = model
+      group by
+        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
+        p.first_byte_seconds, p.idle_seconds, p.total_seconds
+    ) r
   );
 end
 $$;
@@ -200,7 +225,8 @@ begin
     raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
   end if;
   -- What is generated is not there yet.
-  if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
+  if (to_jsonb(new) - array['valid', 'as_offered', 'as_listed'])
+    is distinct from (to_jsonb(old) - array['valid', 'as_offered', 'as_listed']) then
     raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
   end if;
   return new;

@@ -28,7 +28,12 @@ export async function refuseEndpoint(
 ): Promise<never> {
   const { caller, model, surface } = asked;
   if (error instanceof GatewayError && error.code === "model_not_found") {
-    const text = await database.listModels({ ...caller, model, providers: [...providers.keys()] });
+    const { listing: text } = await database.listModels({
+      ...caller,
+      model,
+      providers: [...providers.keys()],
+      paths: [],
+    });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);
     if (usable.some(({ kind, default: isDefault }) => model !== undefined || (isDefault && kind === surface.kind))) {
       throw new GatewayError("endpoint_not_served", { param: "model" });

@@ -1,10 +1,22 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.listed_prices(jsonb);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.model_listing(ai.models, jsonb);
+
 drop function private.account_access(uuid, uuid);
 
 drop function private.account_sessions(uuid);
 
+drop function private.list_catalogue_models();
+
+drop function private.list_provider_routes();
+
 drop function private.list_workspaces_by_app_session(bytea);
+
+drop function private.read_app(text);
 
 -- Definer: events and additions of an account, for whoever is that account.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
@@ -174,6 +186,427 @@ begin
       limit page_size
     ) p
   ), '[]'));
+end
+$$;
+
+create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
+  returns table (id uuid, name text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name
+  from private.app_workspaces l
+  join public.workspaces w on w.id = l.workspace_id
+  where l.app_id = linked_workspaces.app_id and (after is null or (w.name, w.id) > (after[1], after[2]::uuid))
+  order by w.name, w.id
+  limit page_size
+$$;
+
+create or replace function private.change_app(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  step text := change ->> 'step';
+  linked uuid := (change ->> 'workspace')::uuid;
+  overlap interval := make_interval(secs => (change ->> 'overlapSeconds')::integer);
+  known jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into app from private.apps a where a.name = change ->> 'name' for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  -- Compare and swap: whoever decided on another state of the app decides anew.
+  known := private.read_app(app.name);
+  if known ->> 'version' is distinct from change ->> 'version' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
+  end if;
+
+  if step = 'edit' then
+    begin
+      update private.apps a
+      set
+        display_name = change ->> 'displayName',
+        scopes = array(select jsonb_array_elements_text(change -> 'scopes'))
+      where a.id = app.id;
+      delete from private.app_origins o
+      where o.app_id = app.id and o.origin not in (select jsonb_array_elements_text(change -> 'origins'));
+      insert into private.app_origins (origin, app_id)
+      select n, app.id from jsonb_array_elements_text(change -> 'origins') as n
+      where not exists (select from private.app_origins o where o.app_id = app.id and o.origin = n);
+    exception
+      when unique_violation then
+        return jsonb_build_object('refused', 'taken');
+      when check_violation then
+        return jsonb_build_object('refused', 'invalid');
+    end;
+  elsif step in ('enable', 'disable') then
+    update private.apps a set enabled = step = 'enable' where a.id = app.id;
+  elsif step = 'link' then
+    if app.kind <> 'external' or not exists (
+      select from public.workspaces w where w.id = linked and w.deleted_at is null
+    ) then
+      return jsonb_build_object('refused', 'no_workspace');
+    end if;
+    insert into private.app_workspaces (app_id, workspace_id, linked_by)
+    values (app.id, linked, (change ->> 'actor')::uuid)
+    on conflict do nothing;
+  elsif step = 'unlink' then
+    delete from private.app_workspaces l where l.app_id = app.id and l.workspace_id = linked;
+  elsif step = 'rotate' then
+    if overlap is null or overlap not between interval '0' and interval '24 hours' then
+      return jsonb_build_object('refused', 'invalid');
+    end if;
+    delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
+    -- Never later than it was to end already.
+    update private.app_secrets s set expires_at = least(s.expires_at, now() + overlap) where s.app_id = app.id;
+    insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
+  else
+    raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
+  end if;
+
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
+      when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
+    'target', 'app ' || app.name,
+    'before', known - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
+    'after', private.describe_app(app.id) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
+  ));
+  return '{}';
+end
+$$;
+
+create or replace function private.read_app(app_name text, after text[] default null, page_size integer default 50)
+  returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.describe_app(a.id)
+    || jsonb_build_object(
+      'workspaces', coalesce((
+        select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id, after, page_size) l
+      ), '[]'),
+      'version', (select l.id from private.admin_audit_log l where l.target = 'app ' || a.name
+        order by l.created_at desc, l.id desc limit 1)
+    )
+  from private.apps a
+  where a.name = app_name
+$$;
+
+create or replace function private.describe_app(app_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', a.id,
+    'name', a.name,
+    'displayName', a.display_name,
+    'kind', a.kind,
+    'enabled', a.enabled,
+    'scopes', a.scopes,
+    'origins', coalesce(
+      (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
+    ),
+    'workspaces', coalesce((
+      select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id) l
+    ), '[]'),
+    'secrets', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('createdAt', s.created_at, 'expiresAt', s.expires_at) order by s.created_at desc, s.id
+      )
+      from private.app_secrets s
+      where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+    ), '[]'),
+    'createdAt', a.created_at
+  )
+  from private.apps a
+  where a.id = describe_app.app_id
+$$;
+
+create or replace function private.list_catalogue_models(
+  term text default '', only_id text default null, after text[] default null, page_size integer default null
+) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', m.id,
+    'kind', m.kind,
+    'displayName', m.display_name,
+    'ownedBy', m.owned_by,
+    'enabled', m.enabled,
+    'sortsAs', m.sorts_as,
+    'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
+    -- By the rule of calls, as if every provider were connected.
+    'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    -- As calls go: open routes first, in their order.
+    'providers', (
+      select coalesce(jsonb_agg(p.provider_id order by p.is_shut, p.position), '[]')
+      from (
+        select distinct on (r.provider_id) r.provider_id, not r.enabled as is_shut, r.position
+        from ai.model_routes r
+        where r.model_id = m.id
+        order by r.provider_id, r.enabled desc, r.position
+      ) as p
+    ),
+    'prices', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', p.id,
+        'providerId', p.provider_id,
+        'serviceTier', p.service_tier,
+        'minInputTokens', p.min_input_tokens,
+        'from', lower(p.valid),
+        'until', upper(p.valid),
+        'current', p.valid @> now(),
+        'inputUsd', p.input_usd_per_million::text,
+        'cachedInputUsd', p.cached_input_usd_per_million::text,
+        'cacheWriteUsd', p.cache_write_usd_per_million::text,
+        'cacheWrite1hUsd', p.cache_write_1h_usd_per_million::text,
+        'outputUsd', p.output_usd_per_million::text,
+        'audioInputUsd', p.audio_input_usd_per_million::text,
+        'audioOutputUsd', p.audio_output_usd_per_million::text,
+        'imageInputUsd', p.image_input_usd_per_million::text,
+        'requestFeeUsd', p.request_fee_usd::text
+      ) order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
+      from ai.model_prices p
+      where p.model_id = m.id
+    )
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where (only_id is null or l.id = only_id)
+      and (position(lower(term) in lower(l.id)) > 0 or position(lower(term) in lower(l.display_name)) > 0)
+      and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
+$$;
+
+create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
+  returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'model', m.id,
+    'displayName', m.display_name,
+    'sortsAs', m.sorts_as,
+    'routes', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'position', r.position,
+        'provider', r.provider_id,
+        'providerModel', r.provider_model,
+        'enabled', r.enabled,
+        'hasPrice', exists (
+          select from ai.model_prices p
+          where p.model_id = r.model_id and p.provider_id = r.provider_id and p.valid @> now()
+        ),
+        'failedLastHour', (
+          select count(*)
+          from ai.failed_attempts f
+          where f.model_id = r.model_id and f.provider_id = r.provider_id and f.provider_model = r.provider_model
+            and f.at > now() - interval '1 hour'
+        ),
+        'lastFailure', (
+          select jsonb_build_object(
+            'at', f.at,
+            'failure', f.failure,
+            'status', f.status,
+            'upstreamRequestId', f.upstream_request_id,
+            'runId', f.run_id
+          )
+          from ai.failed_attempts f
+          where f.model_id = r.model_id and f.provider_id = r.provider_id and f.provider_model = r.provider_model
+          order by f.at desc, f.id desc
+          limit 1
+        )
+      ) order by r.position), '[]')
+      from ai.model_routes r
+      where r.model_id = m.id
+    )
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where l.enabled and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
+$$;
+
+create or replace function private.list_failing_models(most integer default 20) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object('displayName', f.display_name, 'failed', f.failed)
+    order by f.failed desc, f.display_name), '[]')
+  from (
+    select m.display_name, count(*) as failed
+    from ai.failed_attempts a
+    join ai.model_routes r using (model_id, provider_id, provider_model)
+    join ai.models m on m.id = a.model_id
+    where a.at > now() - interval '1 hour' and m.enabled
+    group by m.id, m.display_name
+    order by failed desc, m.display_name
+    limit most
+  ) f
+$$;
+
+-- Definer: as begin_run.
+create or replace function ai.list_models(call jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  caller ai.caller := ai.find_caller(request);
+  refusal jsonb := ai.call_refusal(caller);
+  shows_prices boolean := caller.cost_visible or caller.app_id is not null;
+  -- As the text of a jsonb, which is slow to put together from all models.
+  listed text;
+  endpoints jsonb;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  -- One pass over all models: a function called for each would be most of the time of a large catalogue.
+  with usable as (
+    select m.*, ai.model_order(m) as sorts_as
+    from ai.usable_models(
+      caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
+    ) m
+    where request.model is null or m.id = request.model
+  ),
+  routes as (
+    select
+      p.model_id, p.place, p.provider_id,
+      case when shows_prices then jsonb_build_object(
+        'provider', p.provider_id,
+        'model', p.provider_model,
+        'prices', jsonb_agg(p.as_listed order by p.sorts_as nulls first, p.min_input_tokens)
+      ) || case
+        when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
+        else jsonb '{}'
+      end end as listed
+    from ai.open_prices(request.providers) p
+    where request.model is null or p.model_id = request.model
+    group by p.model_id, p.place, p.provider_id, p.provider_model, p.tier_multipliers
+  ),
+  served as (
+    select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers
+    from routes r
+    group by r.model_id
+  ),
+  paths as (
+    select p.place, p.path ->> 'path' as path, p.path ->> 'kind' as kind,
+      array(select jsonb_array_elements_text(p.path -> 'providers')) as providers
+    from jsonb_array_elements(call -> 'paths') with ordinality as p (path, place)
+  )
+  select
+    string_agg(jsonb_build_object(
+      'id', u.id,
+      'object', 'model',
+      'created', floor(extract(epoch from u.created_at)),
+      'owned_by', u.owned_by,
+      'platform', jsonb_build_object(
+        'name', u.display_name,
+        'kind', u.kind,
+        'context_window', u.context_window,
+        'output_limit', u.output_limit,
+        'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
+      )
+      || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
+      || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
+      || case when shows_prices then jsonb_build_object('routes', s.routes) else jsonb '{}' end
+    )::text, ', ' order by u.sorts_as),
+    coalesce(jsonb_agg(e.endpoints order by u.sorts_as), '[]')
+  into listed, endpoints
+  from usable u
+  join served s on s.model_id = u.id
+  cross join lateral (
+    select coalesce(jsonb_agg(p.path order by p.place), '[]') as endpoints
+    from paths p
+    where p.kind = u.kind and p.providers && s.providers
+  ) e;
+  if request.model is null then
+    listed := format('{"data": [%s], "object": "list"}', listed);
+  elsif listed is null then
+    return ai.refusal('model_not_found');
+  end if;
+  return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
+end
+$$;
+
+create or replace function ai.open_prices(providers text[]) returns table (
+  model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
+  sorts_as text, min_input_tokens integer, as_offered jsonb, as_listed jsonb
+)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
+    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered, t.as_listed
+  from ai.model_routes r
+  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
+  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+$$;
+
+create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return (
+    select jsonb_agg(
+      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
+      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+      || case
+        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+        )))
+      end
+      order by r.place
+    )
+    from (
+      select
+        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
+        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
+        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
+      from ai.open_prices(providers) p
+      where p.model_id = model
+      group by
+        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
+        p.first_byte_seconds, p.idle_seconds, p.total_seconds
+    ) r
+  );
 end
 $$;
 
@@ -475,6 +908,34 @@ as $$
   from account a
 $$;
 
+create or replace function private.list_apps() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'id', a.id,
+      'name', a.name,
+      'displayName', a.display_name,
+      'kind', a.kind,
+      'enabled', a.enabled,
+      'scopes', a.scopes,
+      'origins', coalesce((select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'),
+      'workspaces', coalesce((
+        select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id) l
+      ), '[]'),
+      'secrets', (
+        select count(*) from private.app_secrets s where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+      ),
+      'createdAt', a.created_at
+    )
+    order by a.name
+  ), '[]')
+  from private.apps a
+$$;
+
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
   language sql
@@ -524,6 +985,12 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 
+comment on function ai.list_models(jsonb) is
+  'The models that a credential may use and that can be reached and charged now, as OpenAI lists them, in the order of '
+  'ai.model_order; with model in the call that one alone; or {refused: code}. With paths in the call, [{ path, kind, '
+  'providers }], the listing is a text, and endpoints has the paths that serve each of its models: those of its kind that '
+  'one of its providers serves.';
+
 comment on function private.account_overview(uuid) is
   'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
   'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
@@ -536,6 +1003,19 @@ comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
   'that the list did not have. Answers { outcome: confirmed, removed: [way], endedSessions: [{ id, device, userAgent }] }, or an outcome that '
   'changed nothing: last_method where no usable way to sign in would be left, last_of_required where the account must have an '
   'authenticator, insufficient_aal where the session has yet to prove one, not_found. The session that asks stays.';
+
+comment on function private.describe_app(uuid) is
+  'An app as people read it: no hash of any secret; secrets are those that still work, workspaces the first 50.';
+
+comment on function private.list_apps() is
+  'The registry as people read it, with the first 50 linked workspaces of each app: no hash of any secret.';
+
+comment on function ai.listed_price(jsonb) is
+  'Returns a price of ai.price_tier as the list of models has it: numbers with all their digits, and their unit in the name.';
+
+comment on function ai.open_prices(text[]) is
+  'The prices of now of the routes that lead to a provider of the list, each with its route. Within a route prices are '
+  'sorted by sorts_as, the default tier''s first, and min_input_tokens.';
 
 comment on function private.access_state(uuid, uuid) is
   'When the owner last confirmed what can open the account, as private.account_access has it, and the ids of the '
@@ -557,9 +1037,28 @@ comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
 comment on function private.count_account_sessions(uuid, integer) is
   'How many sessions of an account are not over, counted as far as most.';
 
+comment on function private.linked_workspaces(uuid, text[], integer) is
+  'A page of the workspaces that an app is linked to, by name. after: name and id of the last one of the page before.';
+
+comment on function private.list_catalogue_models(text, text, text[], integer) is
+  'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
+  'asked, and prices, those of the past too; amounts are text, so that no digit is lost. after: sortsAs of the last one of '
+  'the page before; all of them without page_size.';
+
+comment on function private.list_failing_models(integer) is
+  'Returns the enabled models with the most failed requests at their routes in the last hour: [{ displayName, failed }].';
+
+comment on function private.list_provider_routes(text[], integer) is
+  'Returns a page of the enabled models with their routes in order: whether they have a current price, and what failed in the '
+  'last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
+
 comment on function private.list_workspaces_by_app_session(bytea, text[], integer) is
   'A page of the workspaces of the session''s user as public.list_workspaces has it, {workspaces: […]}, or {refused}; all '
   'of them without page_size.';
+
+comment on function private.read_app(text, text[], integer) is
+  'An app as private.describe_app has it, with a page of its workspaces (private.linked_workspaces) and its version: the '
+  'last line of the audit log about it.';
 
 comment on function public.count_role_members(uuid) is
   'How many members each role of a workspace has, counted to 1,001.';
@@ -572,6 +1071,10 @@ comment on function public.list_workspaces(text[], integer) is
   'A page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of the last '
   'one of the page before.';
 
+grant execute on function ai.listed_price(jsonb) to service_role;
+
+grant execute on function ai.open_prices(text[]) to service_role;
+
 grant execute on function private.access_state(uuid, uuid) to service_role;
 
 grant execute on function private.account_access(uuid, uuid, integer) to service_role;
@@ -580,7 +1083,17 @@ grant execute on function private.account_sessions(uuid, uuid, jsonb, integer) t
 
 grant execute on function private.count_account_sessions(uuid, integer) to service_role;
 
+grant execute on function private.linked_workspaces(uuid, text[], integer) to service_role;
+
+grant execute on function private.list_catalogue_models(text, text, text[], integer) to service_role;
+
+grant execute on function private.list_failing_models(integer) to service_role;
+
+grant execute on function private.list_provider_routes(text[], integer) to service_role;
+
 grant execute on function private.list_workspaces_by_app_session(bytea, text[], integer) to service_role;
+
+grant execute on function private.read_app(text, text[], integer) to service_role;
 
 grant execute on function public.count_role_members(uuid) to authenticated;
 

@@ -2,13 +2,21 @@ import { Readable } from "node:stream";
 import { createReadableStreamFromReadable } from "@remix-run/node";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
+import { eachPage } from "../http/list-page.ts";
 
-const runPageSize = 500;
-const run = z.looseObject({ id: z.uuid(), createdAt: z.string() });
+const pageSize = 500;
+const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]), createdAt: z.string() }));
+const head = z.looseObject({
+  sessions: z.unknown(),
+  securityEvents: z.unknown(),
+  credits: z.looseObject({}).nullish(),
+});
+
+type List = "sessions" | "securityEvents" | "ledger" | "runs";
 
 /**
- * Everything we hold about an account as one JSON document, written as it is read, so that a long history fits into
- * little memory: what `private.export_account` answers, then `runs`, page by page.
+ * Everything we hold about an account as one JSON document, read as fast as it is taken: what `private.export_account`
+ * answers, then each list that grows with use, page by page.
  * @param service the service role's client; whose account it is was decided by the caller
  * @returns null where there is no such account
  * @throws Error where the database did not answer; in the middle of the document it breaks the stream off
@@ -18,26 +26,46 @@ export async function exportAccount(
   { userId, now = new Date() }: { userId: string; now?: Date },
 ): Promise<ReadableStream<Uint8Array> | null> {
   const database = service.schema("private");
-  const { data, error } = await database.rpc("export_account", { subject_id: userId });
+  const { data, error } = await database.rpc("export_account", { subject_id: userId, with_parts: false });
   if (error) throw new Error(`the account could not be exported: ${error.code}`);
   if (data === null) return null;
-  const head = z.record(z.string(), z.unknown()).parse(data);
+  const { sessions: _, securityEvents: __, credits, ...rest } = head.parse(data);
+
+  /** The records of a list, as the members of a JSON array. */
+  async function* members(list: List): AsyncGenerator<string> {
+    let last: z.output<typeof records>[number] | null = null;
+    const pages = eachPage(async () => {
+      const page = { subject_id: userId, page_size: pageSize };
+      const { data, error } = await (list === "runs"
+        ? database.rpc("export_account_runs", { ...page, before: last })
+        : database.rpc("export_account_part", { ...page, part: list, after: last }));
+      if (error) throw new Error(`${list} could not be exported: ${error.code}`);
+      const found = records.parse(data);
+      return { records: found, nextCursor: found.length < pageSize ? null : "next" };
+    });
+    for await (const page of pages) {
+      yield page.map((record, index) => `${last || index > 0 ? "," : ""}\n    ${JSON.stringify(record)}`).join("");
+      last = page.at(-1) ?? last;
+    }
+  }
 
   async function* document(): AsyncGenerator<string> {
-    const text = JSON.stringify({ exportedAt: now.toISOString(), ...head }, null, 2);
-    yield `${text.slice(0, -2)},\n  "runs": [`;
-    let before: z.infer<typeof run> | null = null;
-    for (;;) {
-      const page = await database.rpc("export_account_runs", { subject_id: userId, before, page_size: runPageSize });
-      if (page.error) throw new Error(`runs could not be exported: ${page.error.code}`);
-      const rows = z.array(run).parse(page.data);
-      for (const row of rows) {
-        yield `${before ? "," : ""}\n    ${JSON.stringify(row)}`;
-        before = row;
-      }
-      if (rows.length < runPageSize) break;
+    const text = JSON.stringify({ exportedAt: now.toISOString(), ...rest }, null, 2);
+    yield text.slice(0, -2);
+    for (const list of ["sessions", "securityEvents", "runs"] as const) {
+      yield `,\n  "${list}": [`;
+      yield* members(list);
+      yield "\n  ]";
     }
-    yield "\n  ]\n}\n";
+    if (credits) {
+      const { ledger: _, ...account } = credits;
+      yield `,\n  "credits": {${JSON.stringify(account).slice(1, -1)}, "ledger": [`;
+      yield* members("ledger");
+      yield "\n  ]}";
+    } else {
+      yield ',\n  "credits": null';
+    }
+    yield "\n}\n";
   }
-  return createReadableStreamFromReadable(Readable.from(document(), { objectMode: false }));
+  return createReadableStreamFromReadable(Readable.from(document(), { objectMode: false, highWaterMark: 1 }));
 }

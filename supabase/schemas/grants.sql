@@ -144,7 +144,8 @@ grant execute on function
   private.access_state(uuid, uuid),
   private.confirm_access(uuid, uuid, jsonb, text[]),
   private.may_review_authenticators(uuid, uuid),
-  private.export_account(uuid),
+  private.export_account(uuid, boolean),
+  private.export_account_part(uuid, text, jsonb, integer),
   private.export_account_runs(uuid, jsonb, integer),
   private.delete_account(uuid, text),
   private.list_account_deletion_blockers(uuid)

@@ -78,7 +78,7 @@ test("the listing is a text in the order of jsonb, of one model and of all", asy
   const tenant = await createTenant(db);
   await addSecondRoute(db, tenant);
   await db.query(
-    `update ai.models set display_name = 'A "quoted" name', created_at = '2026-01-01T00:00:00.5Z', voices = '{alloy}'
+    `update ai.models set display_name = 'A "quoted" name', created_at = '2026-01-01T00:00:00.5Z'
      where id = $1`,
     [tenant.model],
   );
@@ -92,7 +92,7 @@ test("the listing is a text in the order of jsonb, of one model and of all", asy
     `{"id": "${tenant.model}", "object": "model", "created": 1767225600, "owned_by": "test", "platform": ` +
     `{"kind": "chat", "name": "A \\"quoted\\" name", "prices": ${prices}, "routes": [{"model": "upstream", "prices": ` +
     `${prices}, "provider": "demo"}, {"model": "their-name", "prices": ${secondPrices}, "provider": "second", ` +
-    `"tier_multipliers": {"flex": 0.5}}], "voices": ["alloy"], "output_limit": null, "context_window": null}}`;
+    `"tier_multipliers": {"flex": 0.5}}], "output_limit": null, "context_window": null}}`;
   const ask = async (changes: object) => {
     const call = JSON.stringify(chatCall(tenant, { providers: ["demo", "second"], ...changes }));
     return one<{ plain: string; listing: string; endpoints: string[][] }>(db, {

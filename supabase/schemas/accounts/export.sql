@@ -1,13 +1,13 @@
 -- The export of an account: everything stored about a person, without secrets.
 
 -- Definer: its first part is granted to nobody.
-create or replace function private.export_account(subject_id uuid) returns jsonb
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
   security definer
   set search_path = ''
 as $$
-  select private.export_account_proper(subject_id) || jsonb_build_object(
+  select private.export_account_proper(subject_id, with_parts) || jsonb_build_object(
     'appHandoffs', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
@@ -33,11 +33,12 @@ as $$
     )
   )
 $$;
-comment on function private.export_account(uuid) is
-  'Everything held about an account but its AI runs, without secrets, hashes or codes; null where there is no account.';
+comment on function private.export_account(uuid, boolean) is
+  'Everything held about an account but its AI runs, without secrets, hashes or codes; null where there is no account. '
+  'Without parts, the lists of private.export_account_part are empty.';
 
 -- Definer: reads the identity backend's tables, which the service role may not.
-create or replace function private.export_account_proper(subject_id uuid) returns jsonb
+create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
   language sql
   stable
   security definer
@@ -90,14 +91,14 @@ as $$
         'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
         'userAgent', s.user_agent, 'aal', s.aal
       ) order by s.created_at), '[]')
-      from auth.sessions s where s.user_id = u.id
+      from auth.sessions s where s.user_id = u.id and with_parts
     ),
     'securityEvents', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent, 'details', e.details,
         'createdAt', e.created_at
       ) order by e.created_at), '[]')
-      from public.security_events e where e.user_id = u.id
+      from public.security_events e where e.user_id = u.id and with_parts
     ),
     'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
     'unconfirmedAdditions', (
@@ -144,7 +145,7 @@ as $$
             'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
             'description', l.description, 'createdAt', l.created_at
           ) order by l.id), '[]')
-          from ai.credit_ledger l where l.account_id = a.id
+          from ai.credit_ledger l where l.account_id = a.id and with_parts
         )
       )
       from ai.credit_accounts a where a.user_id = u.id
@@ -153,7 +154,60 @@ as $$
   from auth.users u
   where u.id = subject_id
 $$;
-comment on function private.export_account_proper(uuid) is 'The account''s part of private.export_account.';
+comment on function private.export_account_proper(uuid, boolean) is 'The account''s part of private.export_account.';
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_part(
+  subject_id uuid, part text, after jsonb default null, page_size integer default 500
+) returns setof jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  last_at timestamptz := coalesce((after ->> 'createdAt')::timestamptz, '-infinity');
+  last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
+begin
+  if part = 'sessions' then
+    return query
+      select jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      )
+      from auth.sessions s
+      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
+      order by s.created_at, s.id
+      limit page_size;
+  elsif part = 'securityEvents' then
+    return query
+      select jsonb_build_object(
+        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent,
+        'details', e.details, 'createdAt', e.created_at
+      )
+      from public.security_events e
+      where e.user_id = subject_id and (e.created_at, e.id) > (last_at, last_id)
+      order by e.created_at, e.id
+      limit page_size;
+  elsif part = 'ledger' then
+    return query
+      select jsonb_build_object(
+        'id', l.id, 'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+        'description', l.description, 'createdAt', l.created_at
+      )
+      from ai.credit_accounts a
+      join ai.credit_ledger l on l.account_id = a.id
+      where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
+      order by l.id
+      limit page_size;
+  else
+    raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
+  end if;
+end
+$$;
+comment on function private.export_account_part(uuid, text, jsonb, integer) is
+  'A page of a list of private.export_account, oldest first: sessions, securityEvents or ledger (of credits). after is the '
+  'last record of the page before.';
 
 create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
   returns setof jsonb

@@ -10,6 +10,11 @@ drop function private.account_access(uuid, uuid);
 
 drop function private.account_sessions(uuid);
 
+drop function private.export_account(uuid);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function private.export_account_proper(uuid);
+
 drop function private.list_catalogue_models();
 
 drop function private.list_provider_routes();
@@ -155,6 +160,174 @@ begin
   perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
   delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
   return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+end
+$$;
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'newEmail', nullif(u.email_change, ''),
+      'phone', nullif(u.phone, ''),
+      'createdAt', u.created_at,
+      'emailConfirmedAt', u.email_confirmed_at,
+      'lastSignInAt', u.last_sign_in_at,
+      'bannedUntil', u.banned_until,
+      'hasPassword', coalesce(u.encrypted_password, '') <> '',
+      'userMetadata', u.raw_user_meta_data,
+      'appMetadata', u.raw_app_meta_data
+    ),
+    'profile', (
+      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
+      from public.profiles p where p.id = u.id
+    ),
+    'linkedAccounts', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+      ) order by i.created_at), '[]')
+      from auth.identities i where i.user_id = u.id
+    ),
+    'authenticators', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+      ) order by f.created_at), '[]')
+      from auth.mfa_factors f where f.user_id = u.id
+    ),
+    'recoveryCodes', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
+      ), '[]')
+      from private.mfa_recovery_codes c where c.user_id = u.id
+    ),
+    'passkeys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
+      ) order by c.created_at), '[]')
+      from auth.webauthn_credentials c where c.user_id = u.id
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      ) order by s.created_at), '[]')
+      from auth.sessions s where s.user_id = u.id and with_parts
+    ),
+    'securityEvents', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent, 'details', e.details,
+        'createdAt', e.created_at
+      ) order by e.created_at), '[]')
+      from public.security_events e where e.user_id = u.id and with_parts
+    ),
+    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
+    'unconfirmedAdditions', (
+      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
+      from private.unconfirmed_additions a where a.user_id = u.id
+    ),
+    'approvals', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+        'approvedAt', c.approved_at
+      ) order by c.created_at), '[]')
+      from private.login_challenges c where c.user_id = u.id
+    ),
+    'workspaces', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from u.id,
+        'joinedAt', m.created_at
+      ) order by m.created_at), '[]')
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = u.id
+    ),
+    'invitations', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'workspaceId', n.workspace_id, 'email', n.email, 'sentByYou', n.invited_by is not distinct from u.id,
+        'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      ) order by n.created_at), '[]')
+      from public.workspace_invitations n
+      where n.invited_by = u.id or n.accepted_by = u.id or n.email = lower(u.email)
+    ),
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      ) order by k.created_at), '[]')
+      from ai.keys k where k.created_by = u.id
+    ),
+    'credits', (
+      select jsonb_build_object(
+        'balance', a.balance::text,
+        'ledger', (
+          select coalesce(jsonb_agg(jsonb_build_object(
+            'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+            'description', l.description, 'createdAt', l.created_at
+          ) order by l.id), '[]')
+          from ai.credit_ledger l where l.account_id = a.id and with_parts
+        )
+      )
+      from ai.credit_accounts a where a.user_id = u.id
+    )
+  )
+  from auth.users u
+  where u.id = subject_id
+$$;
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_part(
+  subject_id uuid, part text, after jsonb default null, page_size integer default 500
+) returns setof jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  last_at timestamptz := coalesce((after ->> 'createdAt')::timestamptz, '-infinity');
+  last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
+begin
+  if part = 'sessions' then
+    return query
+      select jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      )
+      from auth.sessions s
+      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
+      order by s.created_at, s.id
+      limit page_size;
+  elsif part = 'securityEvents' then
+    return query
+      select jsonb_build_object(
+        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent,
+        'details', e.details, 'createdAt', e.created_at
+      )
+      from public.security_events e
+      where e.user_id = subject_id and (e.created_at, e.id) > (last_at, last_id)
+      order by e.created_at, e.id
+      limit page_size;
+  elsif part = 'ledger' then
+    return query
+      select jsonb_build_object(
+        'id', l.id, 'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+        'description', l.description, 'createdAt', l.created_at
+      )
+      from ai.credit_accounts a
+      join ai.credit_ledger l on l.account_id = a.id
+      where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
+      order by l.id
+      limit page_size;
+  else
+    raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
+  end if;
 end
 $$;
 
@@ -908,6 +1081,40 @@ as $$
   from account a
 $$;
 
+-- Definer: its first part is granted to nobody.
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || jsonb_build_object(
+    'appHandoffs', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
+      ) order by t.created_at), '[]')
+      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id
+    ),
+    'appSessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at, 'expiresAt', s.expires_at,
+        'revokedAt', s.revoked_at
+      ) order by s.created_at, s.audience), '[]')
+      from private.app_sessions s join private.apps a on a.id = s.app_id
+      where s.user_id = subject_id
+    ),
+    'appTokens', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+      ) order by t.created_at), '[]')
+      from ai.app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id
+    )
+  )
+$$;
+
 create or replace function private.list_apps() returns jsonb
   language sql
   stable
@@ -1037,6 +1244,16 @@ comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
 comment on function private.count_account_sessions(uuid, integer) is
   'How many sessions of an account are not over, counted as far as most.';
 
+comment on function private.export_account(uuid, boolean) is
+  'Everything held about an account but its AI runs, without secrets, hashes or codes; null where there is no account. '
+  'Without parts, the lists of private.export_account_part are empty.';
+
+comment on function private.export_account_part(uuid, text, jsonb, integer) is
+  'A page of a list of private.export_account, oldest first: sessions, securityEvents or ledger (of credits). after is the '
+  'last record of the page before.';
+
+comment on function private.export_account_proper(uuid, boolean) is 'The account''s part of private.export_account.';
+
 comment on function private.linked_workspaces(uuid, text[], integer) is
   'A page of the workspaces that an app is linked to, by name. after: name and id of the last one of the page before.';
 
@@ -1082,6 +1299,10 @@ grant execute on function private.account_access(uuid, uuid, integer) to service
 grant execute on function private.account_sessions(uuid, uuid, jsonb, integer) to service_role;
 
 grant execute on function private.count_account_sessions(uuid, integer) to service_role;
+
+grant execute on function private.export_account(uuid, boolean) to service_role;
+
+grant execute on function private.export_account_part(uuid, text, jsonb, integer) to service_role;
 
 grant execute on function private.linked_workspaces(uuid, text[], integer) to service_role;
 

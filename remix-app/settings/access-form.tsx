@@ -191,7 +191,7 @@ function OtherSessions({
           {isNew ? <span className="font-medium text-accent text-small">New</span> : null}
         </p>
         <p id={`${id}-facts`} className="text-muted">
-          Last seen before the {listed} above.
+          Last seen before the {listed} sessions above.
         </p>
       </div>
     </li>

@@ -32,13 +32,25 @@ test("answers as they are described pass", () => {
 });
 
 test.each<[string, LiveAnswer]>([
-  ["an unknown property", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, secret: "x" }], nextCursor: null }) }],
-  ["a missing property", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, role: undefined }], nextCursor: null }) }],
+  [
+    "an unknown property",
+    { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, secret: "x" }], nextCursor: null }) },
+  ],
+  [
+    "a missing property",
+    { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, role: undefined }], nextCursor: null }) },
+  ],
   ["another type", { ...listed, text: JSON.stringify({ workspaces: null }) }],
-  ["an id that is none", { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, id: "1" }], nextCursor: null }) }],
+  [
+    "an id that is none",
+    { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, id: "1" }], nextCursor: null }) },
+  ],
   [
     "a time that is not in UTC with Z",
-    { ...listed, text: JSON.stringify({ workspaces: [{ ...workspace, name: "2026-01-01T00:00:00.5+00:00" }], nextCursor: null }) },
+    {
+      ...listed,
+      text: JSON.stringify({ workspaces: [{ ...workspace, name: "2026-01-01T00:00:00.5+00:00" }], nextCursor: null }),
+    },
   ],
   ["another status", { ...listed, status: 418 }],
   ["another content type", { ...listed, contentType: "text/html" }],

@@ -13,6 +13,7 @@ const number = "text-right tabular-nums";
 /** A model: whether it is open, and its prices, those to come first. */
 export function ModelCard({ model }: { model: CatalogueModel }) {
   const { id, kind, ownedBy, enabled, providers, prices } = model;
+  const shown = shownPrices(prices);
   const step = (name: string, more: Record<string, string> = {}) =>
     `/admin/models/${name}?${new URLSearchParams({ model: id, ...more })}`;
   return (
@@ -32,7 +33,10 @@ export function ModelCard({ model }: { model: CatalogueModel }) {
       }
     >
       <div className="space-y-3">
-        <PriceTable prices={prices} />
+        <PriceTable prices={shown} />
+        {shown.length < prices.length ? (
+          <p className="text-muted">The {pastPricesShown} newest of the past prices. The audit log has all of them.</p>
+        ) : null}
         <div className="flex flex-wrap gap-3">
           {tiersOf(model).map(({ providerId, minInputTokens }) => (
             <a
@@ -50,6 +54,16 @@ export function ModelCard({ model }: { model: CatalogueModel }) {
       </div>
     </Card>
   );
+}
+
+const pastPricesShown = 50;
+
+/** The prices of now and of later, and the newest of the past, in the order that they have. */
+export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
+  const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
+  const past = prices.filter((price) => endOf(price) <= now);
+  const left = new Set(past.toSorted((a, b) => endOf(b) - endOf(a)).slice(pastPricesShown));
+  return prices.filter((price) => !left.has(price));
 }
 
 /** Every tier that a price can be added to: those that have one, and the first of each provider. */

@@ -90,7 +90,7 @@ export function pageOfRows(
 }
 
 /** Whether a model is one that the plan grants or the policy names. */
-export function isUsed({ granted, choice }: Pick<ModelRow, "granted" | "choice">): boolean {
+function isUsed({ granted, choice }: Pick<ModelRow, "granted" | "choice">): boolean {
   return granted || choice !== "";
 }
 

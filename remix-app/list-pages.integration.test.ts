@@ -102,7 +102,7 @@ afterAll(async () => {
   await deletePerson(person);
 });
 
-/** The HTML of each page of a list, and how often each text of it stands in all of them. */
+/** The HTML of each page of a list. */
 async function walk(path: string, next: RegExp, by = browser): Promise<string[]> {
   const pages: string[] = [];
   for (let at: string | undefined = path; at !== undefined; ) {
@@ -136,7 +136,7 @@ test("a page of members stays under 100 KB with six roles to choose from", async
   expect(page).toContain("Save the role of Member");
 });
 
-test("open invitations are read in pages beside the members", async () => {
+test("open invitations are read in pages of their own on the members page", async () => {
   const pages = await walk(`/workspaces/${workspaceId}/members?q=0007`, nextOf("Pages of invitations"));
   const emails = pages.flatMap((page) => [...page.matchAll(/break[^>]*>(invited-\d+)-|anywhere">(invited-\d+)-/g)]);
   expect(pages).toHaveLength(6);

@@ -179,7 +179,7 @@ describe("an account with more sessions than the list has", () => {
   });
 });
 
-test("access_state has what the list says of confirmations and unconfirmed additions", async ({ db }) => {
+test("access_state agrees with account_access about confirmations and unconfirmed additions", async ({ db }) => {
   const { userId, claims } = await createOwner(db);
   const passkey = await addPasskey(db, { userId });
   await markUnconfirmed(db, { userId, targetId: passkey, kind: "passkey" });

@@ -83,7 +83,7 @@ const signInOften = (db: Database, userId: string, times: number) =>
   );
 
 describe("a page of account_sessions", () => {
-  test("holds as many as it may and goes on after the last one, the given session first", async ({ db }) => {
+  test("has at most page_size sessions and continues after the last one, the given session first", async ({ db }) => {
     const { id: userId } = await createUser(db);
     const { session_id: asking } = await signIn(db, { userId });
     await signInOften(db, userId, 6);

@@ -74,7 +74,7 @@ describe("list_workspace_members", () => {
     expect(await namesOf({ roleId: role?.id ?? "" })).toHaveLength(3);
   });
 
-  test("shows nothing to who is no member, of members, roles and workspaces", async ({ db }) => {
+  test("shows a stranger no members, roles or workspaces", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const stranger = await createActor(db, {});
     expect(await membersAs(db, stranger, { workspaceId })).toEqual([]);

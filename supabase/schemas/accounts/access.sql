@@ -164,7 +164,7 @@ comment on function private.account_access(uuid, uuid, integer) is
   'a password reset or recovery, since such a session last did. Device and '
   'address are null where no event says where it was added. Null without the account.';
 
--- Definer: events and additions of an account, for whoever is that account.
+-- Definer: reads the log and the unconfirmed additions of an account past row-level security.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable

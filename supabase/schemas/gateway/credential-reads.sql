@@ -33,7 +33,7 @@ declare
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
-  -- As the text of a jsonb, which is slow to put together from all models.
+  -- The text of a jsonb, which would be slow to build from all models.
   listed text;
   endpoints jsonb;
 begin

@@ -23,7 +23,7 @@ drop function private.list_workspaces_by_app_session(bytea);
 
 drop function private.read_app(text);
 
--- Definer: events and additions of an account, for whoever is that account.
+-- Definer: reads the log and the unconfirmed additions of an account past row-level security.
 create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql
   stable
@@ -656,7 +656,7 @@ declare
   caller ai.caller := ai.find_caller(request);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
-  -- As the text of a jsonb, which is slow to put together from all models.
+  -- The text of a jsonb, which would be slow to build from all models.
   listed text;
   endpoints jsonb;
 begin

@@ -217,7 +217,8 @@ test.each([
   ["1s", "fail"],
   ["", "warn"],
 ])("a self-hosted backend with GOTRUE_SMTP_MAX_FREQUENCY=%s: %s", async (frequency, level) => {
-  const settings = { ...complete, GOTRUE_JWT_SECRET: "x", GOTRUE_SMTP_MAX_FREQUENCY: frequency };
+  const SUPABASE_URL = "https://auth.example.com";
+  const settings = { ...complete, SUPABASE_URL, GOTRUE_JWT_SECRET: "x", GOTRUE_SMTP_MAX_FREQUENCY: frequency };
   const [interval, ...hooks] = await checkBackend(settings);
   expect(interval?.level).toBe(level);
   expect(hooks.map((finding) => finding.level)).toEqual(["warn", "warn"]);

@@ -67,9 +67,18 @@ test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot conne
   },
 );
 
-test("a statement that a Postgres ends by its shutdown is unanswered", async () => {
-  await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
+// PostgreSQL, quickdie() in src/backend/tcop/postgres.c: sent in the middle of anything.
+test("a statement that a crash of Postgres ends is unanswered", async () => {
+  await listen((socket) =>
+    socket.end(error("FATAL", "57P02", "terminating connection because of crash of another server process")),
+  );
   expect(isUnanswered(await failureOf(call()))).toBe(true);
+});
+
+// PostgreSQL, ProcessInterrupts() in src/backend/tcop/postgres.c: never between a commit and its answer.
+test("a statement that a shutdown of Postgres ends was undone", async () => {
+  await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
+  expect(wasUndone(await failureOf(call()))).toBe(true);
 });
 
 test("a statement that Postgres refuses was undone", async () => {

@@ -11,8 +11,8 @@ const idleConnectionMs = 60_000;
 const answerTimeoutMs = 12_000;
 /** invalid_sql_statement_name and duplicate_prepared_statement: nothing was executed (PostgreSQL, Appendix A). */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
-/** Severities that end the session. */
-const sessionEnds: ReadonlySet<unknown> = new Set(["FATAL", "PANIC"]);
+/** With FATAL: protocol_violation, by which a pooler reports a lost server, and crash_shutdown (Appendix A). */
+const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
 
 /** How the gateway calls its database. */
 export type Connections = {
@@ -90,11 +90,12 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 }
 
 /**
- * Whether Postgres reported the error, so it has rolled back the statement. A FATAL error is no proof of that: a pooler
- * that lost its server connection sends one (PgBouncer: 08P01), and the statement may have been committed.
+ * Whether Postgres reported the error, so it has rolled back the statement. A lost server is no proof of that: the
+ * statement may have been committed before.
  */
 export function wasUndone(error: unknown): boolean {
-  return sqlState(error) !== undefined && !sessionEnds.has(severityOf(error));
+  const state = sqlState(error);
+  return state !== undefined && !(lostServerErrors.has(state) && severityOf(error) === "FATAL");
 }
 
 /** Whether no answer came, so a statement may or may not have been executed. */

@@ -117,9 +117,8 @@ begin
     return null;
   end if;
 
-  delete from auth.sessions s where s.user_id = new.id;
-  delete from auth.mfa_factors f where f.user_id = new.id;
-  delete from auth.webauthn_credentials c where c.user_id = new.id;
+  perform private.delete_auth_sessions(new.id);
+  perform private.delete_auth_authenticators(new.id);
   perform private.remove_identity(i.id)
   from auth.identities i
   where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);

@@ -738,9 +738,8 @@ begin
     return null;
   end if;
 
-  delete from auth.sessions s where s.user_id = new.id;
-  delete from auth.mfa_factors f where f.user_id = new.id;
-  delete from auth.webauthn_credentials c where c.user_id = new.id;
+  perform private.delete_auth_sessions(new.id);
+  perform private.delete_auth_authenticators(new.id);
   perform private.remove_identity(i.id)
   from auth.identities i
   where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);
@@ -980,6 +979,17 @@ create or replace trigger keep_own_claims before insert or update of identity_da
   end if;
 end
 $guard$;
+
+-- The API removes them one by one, with a session of the account that has proved its second factor.
+create or replace function private.delete_auth_authenticators(subject_id uuid) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  delete from auth.mfa_factors f where f.user_id = subject_id;
+  delete from auth.webauthn_credentials c where c.user_id = subject_id;
+$$;
 
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
   language plpgsql
@@ -3524,6 +3534,9 @@ comment on function private.continue_account_session(jsonb) is
 
 comment on function private.count_account_sessions(uuid, integer) is
   'How many sessions of an account are not over, counted as far as most.';
+
+comment on function private.delete_auth_authenticators(uuid) is
+  'Removes an account''s authenticators and passkeys. For definers; not granted to a role.';
 
 comment on function private.delete_expired_attempts(integer) is
   'Removes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after their '

@@ -134,7 +134,7 @@ describe("an account without a password", () => {
     const { text } = await browser.get(stepUp);
     expect(text).not.toContain('type="password"');
     expect(text).not.toContain("Sign in with a passkey");
-    expect(text).toContain('href="/forgot-password"');
+    expect(text).toContain('href="/step-up/code?');
     expect((await browser.post(stepUp, { password: "" })).status).toBe(400);
   });
 });

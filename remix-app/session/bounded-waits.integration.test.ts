@@ -41,14 +41,14 @@ async function timed<Answer>(answer: Promise<Answer>): Promise<Answer & { ms: nu
 
 test("a page whose data does not come says so at once", async () => {
   const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
-  await web.trouble({ unreachable: "/rest/v1/workspaces" });
+  await web.trouble({ unreachable: "/rest/v1/rpc/list_workspaces" });
   const { status, words, ms } = await timed(browser.get("/workspaces"));
   expect([status, words]).toEqual([503, expect.stringContaining("Try again")]);
   expect(ms).toBeLessThan(boundMs);
 });
 
 test.each([
-  ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/workspace_members", 200],
+  ["settings", { intent: "rename", name: "Orbit" }, "/rest/v1/rpc/list_workspace_members", 200],
   ["members", { intent: "remove" }, "/rest/v1/workspace_roles", 409],
 ] as const)(
   "a page that cannot be shown after what its form came to has the status of that (%s)",

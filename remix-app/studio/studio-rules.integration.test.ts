@@ -172,7 +172,7 @@ describe("the policy page", () => {
     const field = /id="(model_[0-9a-f]+)-none"/.exec(text)?.[1] ?? "";
     expect(text).toContain(tenant.model);
     const saved = await admin.browser.post(at("policy"), form({ readAt, [field]: "deny", requestsPerMinute: "7" }));
-    expect([saved.status, saved.location]).toEqual([303, `${at("policy")}?saved`]);
+    expect([saved.status, saved.location]).toEqual([303, `${at("policy")}?saved=yes`]);
     expect((await admin.browser.get(saved.location ?? "")).words).toContain("The policy is saved.");
     const [policy] = await db.query(
       "select denied_models, requests_per_minute from ai.workspace_policies where workspace_id = $1",

@@ -93,7 +93,7 @@ async function askDataApi(dbUrl: string, checkout = root): Promise<string[]> {
 
 test("supabase/releases/objects.json is what the migrations make (npm run release -- --objects)", async () => {
   expect(await recordObjects(cluster, migrations)).toEqual(await readObjectChanges(root));
-});
+}, 120_000);
 
 test("finds nothing in a database as migrated", async () => {
   expect(await ask(migrated)).toEqual([]);

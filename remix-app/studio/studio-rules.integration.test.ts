@@ -167,6 +167,8 @@ describe("the policy page", () => {
     ...changes,
   });
 
+  afterAll(() => db.query("delete from ai.workspace_policies where workspace_id = $1", [tenant.workspaceId]));
+
   test("offers what the plan grants, and saves what was chosen", async () => {
     const { text, readAt } = await read();
     const field = /id="(model_[0-9a-f]+)-none"/.exec(text)?.[1] ?? "";

@@ -12,7 +12,13 @@ const lock = (packages: Record<string, string>) =>
 test.each([
   ["the same packages", { zod: "4.6.7" }, { zod: "4.6.7" }, []],
   ["one more package", { zod: "4.6.7" }, { zod: "4.6.7", hono: "4.13.19" }, []],
-  ["another version", { zod: "4.6.7" }, { zod: "4.6.8" }, ["zod@4.6.7"]],
+  ["a newer minor version", { zod: "4.6.7" }, { zod: "4.7.0" }, []],
+  ["an older patch", { zod: "4.6.7" }, { zod: "4.6.6" }, ["zod@4.6.7"]],
+  ["another major version", { zod: "4.6.7" }, { zod: "5.6.7" }, ["zod@4.6.7"]],
+  ["a newer patch before 1.0", { pg: "0.3.1" }, { pg: "0.3.2" }, []],
+  ["a newer minor version before 1.0", { pg: "0.3.1" }, { pg: "0.4.1" }, ["pg@0.3.1"]],
+  ["another beta", { pg: "1.0.0-beta.1" }, { pg: "1.0.0-beta.2" }, ["pg@1.0.0-beta.1"]],
+  ["another Supabase CLI", { supabase: "3.1.0" }, { supabase: "2.117.0" }, []],
   ["a package that is gone", { zod: "4.6.7", hono: "4.13.19" }, { zod: "4.6.7" }, ["hono@4.13.19"]],
 ])("a release can run with %s: missing %j", (_, needed, installed, missing) => {
   expect(findMissingPackages(lock(needed), lock(installed))).toEqual(missing);

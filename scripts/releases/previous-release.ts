@@ -56,15 +56,32 @@ export async function checkOutPrevious({
   return { version: release.version, root, ...(await gatherMigrations({ folder, root, added })) };
 }
 
+/** Of the Supabase CLI, which is a command of its own. */
+const unimported = /^node_modules\/(supabase|@supabase\/cli-[\w-]+)$/;
+
 /**
- * Lists the packages of one lock file that the other lacks or has in another version. The other may have more.
+ * Lists the packages of one lock file that the other lacks or has in an older or incompatible version (semver.org, 4 and
+ * 8). The other may have more.
  * @returns `name@version`, as the first one has it
  */
 export function findMissingPackages(needed: string, installed: string): string[] {
   const [wanted, present] = [packagesOf(needed), packagesOf(installed)];
   return Object.entries(wanted)
-    .filter(([place, { version }]) => place !== "" && present[place]?.version !== version)
+    .filter(
+      ([place, { version }]) => place !== "" && !unimported.test(place) && !isMet(version, present[place]?.version),
+    )
     .map(([place, { version }]) => `${place.replace(/^.*node_modules\//, "")}@${version}`);
+}
+
+function isMet(needed = "", installed = ""): boolean {
+  if (needed === installed) return true;
+  const [want, have] = [needed, installed].map((version) =>
+    /^(\d+)\.(\d+)\.(\d+)$/.exec(version)?.slice(1).map(Number),
+  );
+  if (!want || !have) return false;
+  const breaking = want.findIndex((part) => part > 0);
+  const changed = want.findIndex((part, at) => part !== have[at]);
+  return changed > breaking && Number(have[changed]) > Number(want[changed]);
 }
 
 function packagesOf(lock: string): Record<string, { version?: string }> {

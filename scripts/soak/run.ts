@@ -24,9 +24,9 @@ export async function runSoak(
   const begun = Date.now();
   // What these import reads GATEHOUSE_STACK when it is loaded.
   const { createWorld } = await import("./world.ts");
-  const { crowd, startTraffic } = await import("./traffic/traffic.ts");
+  const { commuterCount, crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
-  const world = await createWorld({ ...crowd, commuters: options.scale ? crowd.commuters : 0 });
+  const world = await createWorld({ ...crowd, commuters: options.scale ? commuterCount : 0 });
   const random = createRandom(options.seed);
   const say = (line: string) => console.log(line);
   const journal = createJournal(({ actor, text }) => say(`found by ${actor}: ${text}`));

@@ -71,7 +71,7 @@ export async function insertAccount({ email, password }: Pick<Person, "email" | 
      select id, id, jsonb_build_object('sub', id, 'email', email, 'email_verified', false, 'phone_verified', false),
        'email', now(), now(), now()
      from account`,
-    [id, email, await hash(password, leastHashCost)],
+    [id, email, await hash(password, { cost: leastHashCost, version: "2a" })],
   );
   return id;
 }

@@ -7,7 +7,7 @@ const password = "correct horse battery";
 
 async function setting(db: Database, options: { normalLogin?: boolean; prefix?: string } = {}) {
   const people = await needHelp(db);
-  const stored = (await hash(password, 4)).replace(/^\$2.\$/, options.prefix ?? "$2a$");
+  const stored = (await hash(password, { cost: 4 })).replace(/^\$2.\$/, options.prefix ?? "$2a$");
   await db.query("update auth.users set encrypted_password = $2, created_at = now() - interval '1 day' where id = $1", [
     people.userId,
     stored,

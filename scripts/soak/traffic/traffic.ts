@@ -24,7 +24,9 @@ export interface Traffic {
 }
 
 /** How many of each make traffic for two cores, about 20 calls a second. */
-export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2, commuters: 4 } as const;
+export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5, partners: 2 } as const;
+/** How many browsers use two web servers by turns. Only `--scale` has two. */
+export const commuterCount = 4;
 
 /** Starts everybody. They stop when `ended` falls. */
 export function startTraffic({

@@ -37,6 +37,12 @@ test.each([
   ],
   ["a unique constraint", `${short}alter table ai.runs add unique (request_id)`, /concurrently/],
   ["a required column without a default", `${short}alter table ai.runs add column region text not null`, /default/],
+  [
+    "a generated column",
+    `${short}alter table ai.runs add column day date generated always as (created_at::date) stored`,
+    /rewrites/,
+  ],
+  ["a default for each row", `${short}alter table ai.runs add column a uuid default gen_random_uuid()`, /rewrites/],
   ["an index", `${short}create index on ai.runs (request_id)`, /concurrently/],
   [
     "a backfill in the file that locks",
@@ -54,6 +60,7 @@ test.each([
 test.each([
   ["a column", `${short}alter table ai.runs add column region text`],
   ["a lock limit of a second", "set lock_timeout = '1s'; alter table ai.runs add column region text"],
+  ["a column with the time of the change", `${short}alter table ai.runs add column seen_at timestamptz default now()`],
   ["a required column with a default", `${short}alter table ai.runs add column region text not null default 'eu'`],
   [
     "a constraint that is checked later",

@@ -100,8 +100,20 @@ function faultsOfChange({ subtype, def }: AlterTableCmd, text: string): string[]
     if (kinds.includes("CONSTR_NOTNULL") && !kinds.includes("CONSTR_DEFAULT")) {
       return ["it adds a required column, which inserts of the release before do not name: give it a default"];
     }
+    if (kinds.includes("CONSTR_GENERATED") || def.ColumnDef.constraints?.some(hasComputedDefault)) {
+      return [
+        "it rewrites the table, which then looks empty to statements that began before (PostgreSQL, Caveats of MVCC): add a plain column, and fill it in the next file",
+      ];
+    }
   }
   return [];
+}
+
+/** Whether a default is computed for each row. `now()` is constant within a statement. */
+function hasComputedDefault(one: Node): boolean {
+  if (!("Constraint" in one) || one.Constraint.contype !== "CONSTR_DEFAULT") return false;
+  const { raw_expr } = one.Constraint;
+  return raw_expr !== undefined && "FuncCall" in raw_expr && namesOf(raw_expr.FuncCall.funcname) !== "now";
 }
 
 function locksTable(node: Node, created: ReadonlySet<string>): boolean {

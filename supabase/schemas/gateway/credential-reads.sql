@@ -54,7 +54,7 @@ begin
       case when shows_prices then jsonb_build_object(
         'provider', p.provider_id,
         'model', p.provider_model,
-        'prices', jsonb_agg(p.as_listed order by p.sorts_as nulls first, p.min_input_tokens)
+        'prices', jsonb_agg(ai.listed_price(p.as_offered) order by p.sorts_as nulls first, p.min_input_tokens)
       ) || case
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'

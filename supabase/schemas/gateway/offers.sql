@@ -96,7 +96,7 @@ comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
   trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb, as_listed jsonb
+  sorts_as text, min_input_tokens integer, as_offered jsonb
 )
   language sql
   stable
@@ -105,7 +105,7 @@ as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
     r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered, t.as_listed
+    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
   from ai.model_routes r
   join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
   where r.enabled and r.provider_id = any (providers) and t.valid @> now()
@@ -225,8 +225,7 @@ begin
     raise exception 'a price''s past cannot be rewritten' using errcode = 'restrict_violation';
   end if;
   -- What is generated is not there yet.
-  if (to_jsonb(new) - array['valid', 'as_offered', 'as_listed'])
-    is distinct from (to_jsonb(old) - array['valid', 'as_offered', 'as_listed']) then
+  if (to_jsonb(new) - array['valid', 'as_offered']) is distinct from (to_jsonb(old) - array['valid', 'as_offered']) then
     raise exception 'a price never changes: close its range and add a new one' using errcode = 'restrict_violation';
   end if;
   return new;

@@ -1610,7 +1610,7 @@ begin
       case when shows_prices then jsonb_build_object(
         'provider', p.provider_id,
         'model', p.provider_model,
-        'prices', jsonb_agg(p.as_listed order by p.sorts_as nulls first, p.min_input_tokens)
+        'prices', jsonb_agg(ai.listed_price(p.as_offered) order by p.sorts_as nulls first, p.min_input_tokens)
       ) || case
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'
@@ -1664,10 +1664,32 @@ begin
 end
 $$;
 
+create or replace function ai.listed_price(tier jsonb) returns jsonb
+  language sql
+  -- As ai.price_tier.
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'min_input_tokens', tier -> 'min_input_tokens',
+    'service_tier', tier -> 'service_tier',
+    'input_usd_per_million', trim_scale((tier ->> 'input')::numeric),
+    'cached_input_usd_per_million', trim_scale((tier ->> 'cached_input')::numeric),
+    'cache_write_usd_per_million', trim_scale((tier ->> 'cache_write')::numeric),
+    'cache_write_1h_usd_per_million', trim_scale((tier ->> 'cache_write_1h')::numeric),
+    'output_usd_per_million', trim_scale((tier ->> 'output')::numeric),
+    'audio_input_usd_per_million', trim_scale((tier ->> 'audio_input')::numeric),
+    'audio_output_usd_per_million', trim_scale((tier ->> 'audio_output')::numeric),
+    'image_input_usd_per_million', trim_scale((tier ->> 'image_input')::numeric),
+    'request_fee_usd', trim_scale((tier ->> 'request_fee')::numeric)
+  ))
+$$;
+
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
   trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb, as_listed jsonb
+  sorts_as text, min_input_tokens integer, as_offered jsonb
 )
   language sql
   stable
@@ -1676,7 +1698,7 @@ as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
     r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered, t.as_listed
+    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
   from ai.model_routes r
   join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
   where r.enabled and r.provider_id = any (providers) and t.valid @> now()

@@ -81,6 +81,19 @@ test("a mailed code signs in at AAL1 and keeps the destination, without a script
   expect((await browser.get("/settings/security/activity")).words).toContain("Code by email");
 });
 
+test("the password that was typed on the sign-in page is in no answer", async () => {
+  const address = newAddress();
+  const browser = openBrowser(base, { address });
+  const password = "typed before the button";
+  const invalid = await browser.post("/login/code", { email: "nobody", password });
+  expect([invalid.status, invalid.text.includes(password)]).toEqual([400, false]);
+  for (let made = 0; made < 5; made += 1) {
+    await query("select private.begin_attempt($1)", [JSON.stringify({ action: "mail", address, email: person.email })]);
+  }
+  const limited = await browser.post("/login/code", { email: person.email, password });
+  expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
+});
+
 test("the mail holds the code and no link", async () => {
   await askForCode(openBrowser(base));
   await codeOf(person.email);

@@ -48,6 +48,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 /** Takes the code, or the address to send one to. Another code goes to the address of the last one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
+  // The sign-in page's form posts here too. What was typed there must not come back in the answer.
+  form.delete("password");
   const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
   const query = returnUrl ? new URLSearchParams({ returnUrl }) : new URLSearchParams();
   const here = () => redirect(`${new URL(request.url).pathname}${query.size > 0 ? `?${query}` : ""}`);

@@ -1,5 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
 import {
   deletePerson,
   insertAccount,
@@ -12,6 +13,7 @@ import { codeOf } from "../testing/authenticator-app.ts";
 import { accessTokenOf, openBrowser } from "../testing/browser.ts";
 
 const { base, supabase } = readStack();
+const reauthentication = "Confirm that it is you";
 const refusal = "Choose a password that is harder to guess";
 
 async function createOwner(password: string) {
@@ -104,6 +106,24 @@ describe("a session that began with a listed password", () => {
     expect(location).toBe(`${leadsBack}%2Fsettings%2Fsecurity%2Faccess`);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
     expect((await browser.get(location ?? "")).status).toBe(200);
+  });
+
+  test("replaces the password with the code that the backend asks for after a day", async () => {
+    const { id, email, browser, page } = await signIn();
+    await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [id]);
+    const password = "three unrelated words";
+    const { location } = await browser.post(page, { password });
+    expect(location).toBe("/settings/security/password");
+    const asked = await browser.post(location ?? "", { password });
+    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we mailed you a code") });
+    const codeOfMail = async () =>
+      /\b\d{6,10}\b/.exec(
+        (await mailsTo(email)).findLast(({ subject }) => subject === reauthentication)?.text ?? "",
+      )?.[0];
+    await expect.poll(codeOfMail).toBeDefined();
+    const changed = await browser.post(location ?? "", { password, code: (await codeOfMail()) ?? "" });
+    expect(changed.location).toBe("/settings/security#password");
+    expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
   test("is free once the password was changed elsewhere", async () => {

@@ -17,14 +17,17 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.exists === false ? "Set a password" : "Change password"} · Gatehouse` },
 ];
 
+/** `/reset-password` leads here where the identity backend wants more than the new password. */
+const replacing = { replacesPassword: true };
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email } = await requireFreshUser(context, request);
+  const { id, email } = await requireFreshUser(context, request, replacing);
   return { email, exists: await hasPassword(context, id) };
 }
 
 /** Changes the password, or gives the account its first one. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const user = await requireFreshUser(context, request);
+  const user = await requireFreshUser(context, request, replacing);
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: changePasswordSchema });
   const hideFields = ["password", "currentPassword"];

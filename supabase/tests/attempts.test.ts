@@ -61,7 +61,6 @@ describe("begin_attempt", () => {
 
   test.for([
     { action: "password", threshold: 20, cap: 100 },
-    { action: "sign_in_code", threshold: 20, cap: 100 },
     { action: "mail", threshold: 10, cap: 30 },
     { action: "sign_up", threshold: 10, cap: 30 },
   ])(
@@ -76,6 +75,13 @@ describe("begin_attempt", () => {
       expect(await begin(db, anAttempt({ action }))).toMatchObject({ allowed: true, needsBotChallenge: false });
     },
   );
+
+  test("slows wrong mailed codes down after 20 at one account, and never ends them", async ({ db }) => {
+    const { email } = anAttempt();
+    const fromElsewhere = () => begin(db, anAttempt({ action: "sign_in_code", ...(email ? { email } : {}) }));
+    for (let made = 0; made < 150; made += 1)
+      expect(await fromElsewhere()).toMatchObject({ allowed: true, needsBotChallenge: made >= 20 });
+  });
 
   test("lets the owner in from where they were before, whoever attacks from elsewhere", async ({ db }) => {
     const owner = anAttempt();

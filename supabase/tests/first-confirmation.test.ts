@@ -143,6 +143,69 @@ describe("the first confirmation of an email", () => {
   });
 });
 
+describe("an account that somebody used before another person confirms its email", () => {
+  test("starts over, though its email changed before, and its password and pending change end", async ({ db }) => {
+    const user = await signUp(db);
+    await db.query(
+      `update auth.users set last_sign_in_at = now() - interval '1 day', encrypted_password = 'known',
+         email_change = 'mine@example.test', email_change_token_new = 'sent'
+       where id = $1`,
+      [user.id],
+    );
+    await db.query(
+      `insert into public.security_events (user_id, kind, created_at)
+       values ($1, 'email_changed', now() - interval '1 second')`,
+      [user.id],
+    );
+    await signIn(db, { userId: user.id });
+    await confirm(db, user);
+    expect(await accountOf(db, user.id)).toEqual(fresh(user));
+    const left = await one(db, {
+      sql: `select u.encrypted_password, u.email_change, u.email_change_token_new,
+              (select count(*)::integer from auth.sessions s where s.user_id = u.id) as sessions
+            from auth.users u where u.id = $1`,
+      values: [user.id],
+    });
+    expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
+  });
+
+  test("keeps the password where nobody has signed in yet: it may be the owner's", async ({ db }) => {
+    const user = await signUp(db);
+    await db.query("update auth.users set encrypted_password = 'typed' where id = $1", [user.id]);
+    await confirm(db, user);
+    const row = await one(db, { sql: "select encrypted_password from auth.users where id = $1", values: [user.id] });
+    expect(row).toEqual({ encrypted_password: "typed" });
+  });
+});
+
+describe("the backend gives an account another identity's address", () => {
+  /** As Auth does once the identity with the account's own address is unlinked. */
+  const promote = (db: Database, { id, email }: { id: string; email: string }) =>
+    db.query("update auth.users set email = $2 where id = $1", [id, email]);
+  const refusal = "an unconfirmed identity cannot give its address to the account";
+
+  test.for([
+    ["that the provider has verified", [true], true],
+    ["that the provider has not verified", [false], false],
+    ["that one of two providers has verified", [false, true], true],
+  ] as const)("%s", async ([, verified, allowed], { db }) => {
+    const user = await createUser(db);
+    for (const [index, one] of verified.entries()) {
+      const identity = { userId: user.id, email: "victim@example.test", verified: one, provider: `provider${index}` };
+      await createIdentity(db, identity);
+    }
+    if (allowed) await promote(db, { ...user, email: "victim@example.test" });
+    else await expect(promote(db, { ...user, email: "victim@example.test" })).rejects.toThrow(refusal);
+  });
+
+  test("that the email identity has too", async ({ db }) => {
+    const user = await createUser(db);
+    await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false });
+    await createIdentity(db, { userId: user.id, email: "other@example.test", verified: false, provider: "email" });
+    await promote(db, { ...user, email: "other@example.test" });
+  });
+});
+
 describe("an account starts over", () => {
   test("once: what its owner sets later stays", async ({ db }) => {
     const user = await signUp(db);

@@ -236,6 +236,21 @@ export const identityCalls: DirectCall[] = [
   },
   {
     route: "DELETE /user/identities/:id",
+    title: "the email identity, so that the account's address becomes one that no provider has verified",
+    refused: true,
+    async prepare() {
+      const { person, session } = await signedIn();
+      const id = await link(session.accessToken);
+      await query("delete from private.unconfirmed_additions where user_id = $1", [person.id]);
+      await query(
+        `update auth.identities set identity_data = identity_data || '{"email_verified": false}' where id = $1`,
+        [id],
+      );
+      return unlinkEmail(person, session);
+    },
+  },
+  {
+    route: "DELETE /user/identities/:id",
     title: "the email identity, so that an unconfirmed identity without an address is left",
     refused: true,
     async prepare() {

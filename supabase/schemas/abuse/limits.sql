@@ -31,12 +31,12 @@ as $$
     -- Who is asked for a code knew the password. Stays below the backend's hook, whose refusal ends all sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
 
-    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out, as with
-    -- passwords. Guessing is hopeless: the code has ten digits.
+    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out. The identity
+    -- backend checks no bot challenge with a code, so nothing could let the owner past a cap for the account. It needs
+    -- none: the code has ten digits.
     ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
     ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
-    ('sign_in_code', 'account_cap', 100, interval '1 hour', 'refuse_new'),
     -- One code of one account. The identity backend would start a session for each concurrent request with it.
     ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 

@@ -471,10 +471,19 @@ begin
     select from auth.identities i
     where i.user_id = new.id
       and coalesce(i.email, '') = lower(coalesce(new.email, ''))
-      and private.is_unconfirmed_identity(i.id)
+      and (
+        private.is_unconfirmed_identity(i.id)
+        or (i.email <> '' and i.identity_data -> 'email_verified' is distinct from 'true'::jsonb)
+      )
   ) and not exists (
-    -- An address that both mailboxes or an administrator agreed to is the email identity's first.
-    select from auth.identities i where i.user_id = new.id and i.provider = 'email' and i.email = lower(new.email)
+    select from auth.identities i
+    where i.user_id = new.id
+      and i.email = lower(new.email)
+      and (
+        -- An address that both mailboxes or an administrator agreed to is the email identity's first.
+        i.provider = 'email'
+        or (i.identity_data -> 'email_verified' = 'true'::jsonb and not private.is_unconfirmed_identity(i.id))
+      )
   ) then
     raise exception 'an unconfirmed identity cannot give its address to the account'
       using errcode = 'insufficient_privilege';
@@ -484,7 +493,8 @@ end
 $$;
 comment on function private.guard_email() is
   'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
-  'mails that reset the password would no longer reach the owner.';
+  'mails that reset the password would no longer reach the owner. Also refuses an address that no provider has verified: '
+  'it may be somebody else''s, who would confirm it later.';
 
 -- Removals.
 

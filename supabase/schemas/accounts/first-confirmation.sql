@@ -33,9 +33,10 @@ as $$
     and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
     -- Created by an administrator's invitation. Auth reads its clock twice in that call.
     and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
-    -- In use before it got this email, which was confirmed as a change.
+    -- In use before it got this email, which the same transaction confirms as a change.
     and not exists (
-      select from public.security_events e where e.user_id = account.id and e.kind = 'email_changed'
+      select from public.security_events e
+      where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
     )
 $$;
 comment on function private.may_be_unproven(auth.users) is
@@ -128,6 +129,11 @@ begin
   delete from private.unconfirmed_additions a where a.user_id = new.id;
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
+  perform private.cancel_email_change(new.id);
+  -- A new account's password may be its owner's. One that has signed in was somebody else's.
+  if old.last_sign_in_at is not null then
+    perform private.remove_password(new.id);
+  end if;
   perform private.end_apps_of_account(new.id);
   perform private.replace_workspaces(new.id);
 
@@ -143,7 +149,8 @@ end
 $$;
 comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
-  'profile, sessions, passkeys, authenticators, identities that prove nothing, app sessions, workspaces and keys.';
+  'profile, sessions, passkeys, authenticators, identities that prove nothing, a pending change of email, app sessions, '
+  'workspaces and keys; also the password if it was used.';
 
 create or replace function private.replace_workspaces(subject_id uuid) returns void
   language plpgsql

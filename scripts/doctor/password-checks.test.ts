@@ -12,6 +12,8 @@ const values = {
   security_update_password_require_reauthentication: true,
   mailer_autoconfirm: false,
   mailer_allow_unverified_email_sign_ins: false,
+  mailer_otp_length: 10,
+  mailer_otp_exp: 3_600,
 };
 const project = (changes: Record<string, unknown> = {}) =>
   checkPasswords({ from: "project", project: "abcdefghijklmnopqrst", values: { ...values, ...changes } });
@@ -20,6 +22,8 @@ const own = {
   GOTRUE_PASSWORD_MIN_LENGTH: "8",
   GOTRUE_PASSWORD_HIBP_ENABLED: "true",
   GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION: "1",
+  GOTRUE_MAILER_OTP_LENGTH: "10",
+  GOTRUE_MAILER_OTP_EXP: "3600",
 };
 const environment = (changes: Record<string, string> = {}) =>
   checkPasswords({ from: "environment", values: { ...own, ...changes } });
@@ -47,6 +51,12 @@ test.each([
   ["security_update_password_require_reauthentication", false, "fail", "a stolen session", "Secure password change"],
   ["mailer_autoconfirm", true, "fail", "without a confirmation", "Confirm email"],
   ["mailer_allow_unverified_email_sign_ins", true, "fail", "before they confirm", "Management API"],
+  ["mailer_otp_length", 9, "fail", "fewer than 10 digits", "Email OTP Length"],
+  // Supabase Auth's default is 6 digits, and it takes a length beyond 10 for that.
+  ["mailer_otp_length", 11, "fail", "fewer than 10 digits", "Email OTP Length"],
+  ["mailer_otp_length", null, "fail", "fewer than 10 digits", "Email OTP Length"],
+  ["mailer_otp_exp", 3_601, "warn", "work for 3601 seconds", "Email OTP Expiration"],
+  ["mailer_otp_exp", null, "warn", "work for 86400 seconds", "Email OTP Expiration"],
 ])("reports %s as %j, and where to set it", (name, value, level, says, where) => {
   const findings = project({ [name]: value });
   expect(findings).toHaveLength(1);
@@ -63,6 +73,8 @@ test.each([
   ["GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION", "", "fail", "at any time"],
   ["GOTRUE_MAILER_AUTOCONFIRM", "t", "fail", "GOTRUE_MAILER_AUTOCONFIRM"],
   ["GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS", "true", "fail", "before they confirm"],
+  ["GOTRUE_MAILER_OTP_LENGTH", "", "fail", "GOTRUE_MAILER_OTP_LENGTH"],
+  ["GOTRUE_MAILER_OTP_EXP", "", "warn", "GOTRUE_MAILER_OTP_EXP"],
 ])("reads a self-hosted backend's %s %j", (name, value, level, says) => {
   expect(environment({ [name]: value })).toEqual([{ level, about: "passwords", says: expect.stringContaining(says) }]);
 });

@@ -6,9 +6,12 @@ const about = "passwords";
 const dashboard = "Dashboard, Authentication, Sign In / Providers, Email";
 /** As on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
 const minLength = 8;
+/** As in supabase/config.toml. Nothing but their number keeps direct callers from guessing mailed codes. */
+const codeDigits = 10;
+const codeLifetimeSeconds = 3_600;
 const look =
-  `Look at ${dashboard}: minimum length ${minLength}, no required characters, and on: confirm email, secure password ` +
-  "change, prevent use of leaked passwords.";
+  `Look at ${dashboard}: minimum length ${minLength}, no required characters, email OTP length ` +
+  `${codeDigits} and expiration ${codeLifetimeSeconds}, and on: confirm email, secure password change, prevent use of leaked passwords.`;
 
 /** The settings that a direct caller's password meets, with their names where they are set. */
 interface PasswordSettings {
@@ -18,6 +21,8 @@ interface PasswordSettings {
   asksAgain: boolean;
   confirmsAlone: boolean;
   letsUnconfirmedIn: boolean;
+  codeDigits: number;
+  codeLifetimeSeconds: number;
   names: Record<Exclude<keyof PasswordSettings, "names">, string>;
 }
 
@@ -32,9 +37,13 @@ const projectSettings = z.object({
   security_update_password_require_reauthentication: z.boolean().nullable(),
   mailer_autoconfirm: z.boolean().nullable(),
   mailer_allow_unverified_email_sign_ins: z.boolean().nullish(),
+  mailer_otp_length: z.number().nullish(),
+  mailer_otp_exp: z.number().nullish(),
 });
-/** Supabase Auth's own default. */
+/** Supabase Auth's own defaults. */
 const defaultMinLength = 6;
+const defaultCodeDigits = 6;
+const defaultCodeLifetimeSeconds = 86_400;
 
 /**
  * Checks what the identity backend demands of passwords and sign-ups itself: whoever calls it directly meets nothing of
@@ -60,6 +69,8 @@ function ofProject(found: z.infer<typeof projectSettings>): PasswordSettings {
     asksAgain: found.security_update_password_require_reauthentication ?? false,
     confirmsAlone: found.mailer_autoconfirm ?? false,
     letsUnconfirmedIn: found.mailer_allow_unverified_email_sign_ins ?? false,
+    codeDigits: found.mailer_otp_length ?? defaultCodeDigits,
+    codeLifetimeSeconds: found.mailer_otp_exp || defaultCodeLifetimeSeconds,
     names: {
       minLength: `password_min_length (${dashboard}, Minimum password length)`,
       requiredCharacters: `password_required_characters (${dashboard}, Password requirements)`,
@@ -67,6 +78,8 @@ function ofProject(found: z.infer<typeof projectSettings>): PasswordSettings {
       asksAgain: `security_update_password_require_reauthentication (${dashboard}, Secure password change)`,
       confirmsAlone: `mailer_autoconfirm (Dashboard, Authentication, Sign In / Providers, Confirm email)`,
       letsUnconfirmedIn: "mailer_allow_unverified_email_sign_ins (the Management API alone)",
+      codeDigits: `mailer_otp_length (${dashboard}, Email OTP Length)`,
+      codeLifetimeSeconds: `mailer_otp_exp (${dashboard}, Email OTP Expiration)`,
     },
   };
 }
@@ -81,6 +94,8 @@ function ofEnvironment(values: Record<string, string | undefined>): PasswordSett
     asksAgain: isOn("GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION"),
     confirmsAlone: isOn("GOTRUE_MAILER_AUTOCONFIRM"),
     letsUnconfirmedIn: isOn("GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS"),
+    codeDigits: Number(values.GOTRUE_MAILER_OTP_LENGTH || defaultCodeDigits),
+    codeLifetimeSeconds: Number(values.GOTRUE_MAILER_OTP_EXP) || defaultCodeLifetimeSeconds,
     names: {
       minLength: "GOTRUE_PASSWORD_MIN_LENGTH",
       requiredCharacters: "GOTRUE_PASSWORD_REQUIRED_CHARACTERS",
@@ -88,6 +103,8 @@ function ofEnvironment(values: Record<string, string | undefined>): PasswordSett
       asksAgain: "GOTRUE_SECURITY_UPDATE_PASSWORD_REQUIRE_REAUTHENTICATION",
       confirmsAlone: "GOTRUE_MAILER_AUTOCONFIRM",
       letsUnconfirmedIn: "GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS",
+      codeDigits: "GOTRUE_MAILER_OTP_LENGTH",
+      codeLifetimeSeconds: "GOTRUE_MAILER_OTP_EXP",
     },
   };
 }
@@ -127,6 +144,23 @@ function judge({ names, ...found }: PasswordSettings): Finding[] {
   }
   if (found.letsUnconfirmedIn) {
     findings.push(fail(about, `people sign in before they confirm their email. Turn off ${names.letsUnconfirmedIn}.`));
+  }
+  // Supabase Auth takes any other length for its default.
+  if (found.codeDigits !== codeDigits) {
+    findings.push(
+      fail(
+        about,
+        `mailed sign-in codes have fewer than ${codeDigits} digits. Set ${names.codeDigits} to ${codeDigits}.`,
+      ),
+    );
+  }
+  if (found.codeLifetimeSeconds > codeLifetimeSeconds) {
+    findings.push(
+      warn(
+        about,
+        `mailed codes and links work for ${found.codeLifetimeSeconds} seconds. Set ${names.codeLifetimeSeconds} to ${codeLifetimeSeconds}.`,
+      ),
+    );
   }
   return findings.length > 0 ? findings : [ok(about, "the backend demands what our pages demand")];
 }

@@ -6,6 +6,8 @@ import { cookies } from "../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { hmac, isSignature } from "../keys/derived-key.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
+import { emailOfMailedLink, type MailedLink } from "./mailed-link.ts";
 import { discardSession } from "./request-session.ts";
 
 /** bcrypt reads no further, so the identity backend takes no longer one. */
@@ -91,6 +93,22 @@ export async function keepsPassword(
   if (wasJustCreated(created)) return true;
   const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
   return error?.code === "email_not_confirmed";
+}
+
+/**
+ * Before a mailed link is used: where it would confirm an account whose password this browser did not choose, removes
+ * that password. Somebody who keeps trying it would be signed in the moment the account is confirmed.
+ * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer; the link is not used
+ */
+export async function removeForeignPassword(context: AppLoadContext, link: MailedLink): Promise<void> {
+  const email = await emailOfMailedLink(context, link);
+  if (email === null || remembersPassword(context, email)) return;
+  const { token_hash, type: link_type } = link;
+  const { error } = await createServiceClient(context.env)
+    .schema("private")
+    .rpc("remove_unproven_password", { token_hash, link_type });
+  if (!error) return;
+  throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, headers: { "Retry-After": "5" } });
 }
 
 /**

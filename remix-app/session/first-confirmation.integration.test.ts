@@ -74,6 +74,25 @@ describe("an account that somebody else signed up for", () => {
     expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
   });
 
+  test("lets nobody in who keeps trying its password while the owner confirms", async () => {
+    const fields = await linkFields(0);
+    let confirmed = false;
+    const codes: (string | undefined)[] = [];
+    const squat = async () => {
+      while (!confirmed) {
+        const { error } = await direct().signInWithPassword({ email, password: "the squatter's password" });
+        codes.push(error?.code);
+      }
+    };
+    const squatters = Array.from({ length: 6 }, squat);
+    const answer = await openBrowser(base).post("/auth/confirm", fields);
+    confirmed = true;
+    await Promise.all(squatters);
+    expect(answer.location).toMatch(/^\/reset-password\?first=/);
+    expect(codes.length).toBeGreaterThan(0);
+    expect(codes.filter((code) => code !== "email_not_confirmed" && code !== "invalid_credentials")).toEqual([]);
+  });
+
   test("has what the provider says once its owner signs in there", async () => {
     expect(await journey.signIn(openBrowser(base), { email })).toMatchObject({ location: "/" });
     expect(await mailsTo(email)).toHaveLength(1);

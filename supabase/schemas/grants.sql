@@ -140,6 +140,7 @@ grant execute on function
   private.pending_email_change(uuid),
   private.email_change_of_link(text),
   private.email_of_link(text, text),
+  private.remove_unproven_password(text, text),
   private.account_access(uuid, uuid, integer),
   private.access_state(uuid, uuid),
   private.confirm_access(uuid, uuid, jsonb, text[]),

@@ -260,3 +260,36 @@ test("an email identity holds no metadata of a sign-up", async ({ db }) => {
   const row = await one(db, { sql: "select identity_data from auth.identities where id = $1", values: [id] });
   expect(row).toEqual({ identity_data: { ...own, email_verified: true } });
 });
+
+describe("remove_unproven_password", () => {
+  test.for([
+    ["of an unconfirmed account", {}, "signup", true],
+    ["sent 59 minutes ago", { age: "59 minutes" }, "signup", true],
+    ["sent an hour ago, which confirms nothing", { age: "1 hour" }, "signup", false],
+    ["of another kind", {}, "recovery", false],
+    ["to reset the password", { token: "recovery" }, "recovery", true],
+    ["of a confirmed account", { token: "recovery", confirmed: true }, "recovery", false],
+  ] as const)("by a link %s", async ([, link, type, removed], { db }) => {
+    const {
+      age = "0",
+      token = "confirmation",
+      confirmed = false,
+    }: { age?: string; token?: string; confirmed?: boolean } = link;
+    const user = await createUser(db);
+    const hash = randomUUID();
+    await db.query(
+      `update auth.users set encrypted_password = 'known', ${token}_sent_at = now() - $2::interval,
+         email_confirmed_at = case when $3 then now() end
+       where id = $1`,
+      [user.id, age, confirmed],
+    );
+    await db.query(
+      `insert into auth.one_time_tokens (id, user_id, token_type, token_hash, relates_to)
+       values ($1, $2, $3, $4, $5)`,
+      [randomUUID(), user.id, `${token}_token`, hash, user.email],
+    );
+    await db.asRole("service_role", () => db.query("select private.remove_unproven_password($1, $2)", [hash, type]));
+    const row = await one(db, { sql: "select encrypted_password from auth.users where id = $1", values: [user.id] });
+    expect(row).toEqual({ encrypted_password: removed ? "" : "known" });
+  });
+});

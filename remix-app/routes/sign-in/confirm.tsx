@@ -11,7 +11,7 @@ import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { replaceForeignPassword } from "../../session/credentials.ts";
+import { removeForeignPassword, replaceForeignPassword } from "../../session/credentials.ts";
 import { confirmEmailChange, emailChangeOfLink } from "../../session/email-change.ts";
 import {
   ConfirmEmailChange,
@@ -127,6 +127,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (type === "email_change") return confirmAddress(context, link);
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) return data(view("ask", { link, message: attempt.message }), { status: attempt.status });
+  await removeForeignPassword(context, link);
   const { data: verified, error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
   await attempt.settle(outcomeOf(error));
   if (error) {

@@ -186,6 +186,49 @@ begin
 end
 $$;
 
+create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select u.*
+  from auth.one_time_tokens t
+  join auth.users u on u.id = t.user_id and u.deleted_at is null
+  where t.token_hash = account_of_link.token_hash
+    and t.token_type::text = case account_of_link.link_type
+      when 'signup' then 'confirmation_token'
+      when 'invite' then 'confirmation_token'
+      when 'recovery' then 'recovery_token'
+    end
+$$;
+
+-- Definer: these are Supabase Auth's tables, which the service role cannot read.
+create or replace function private.email_of_link(token_hash text, link_type text) returns text
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
+$$;
+
+-- Definer: as email_of_link.
+create or replace function private.remove_unproven_password(token_hash text, link_type text) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  select private.remove_password(u.id)
+  from private.account_of_link(remove_unproven_password.token_hash, remove_unproven_password.link_type) u
+  where u.email_confirmed_at is null
+    and u.encrypted_password <> ''
+    -- Auth refuses older links (otp_expiry), so they confirm nothing.
+    and case remove_unproven_password.link_type when 'recovery' then u.recovery_sent_at else u.confirmation_sent_at end
+      > now() - interval '1 hour'
+$$;
+
 comment on function private.guard_email() is
   'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
   'mails that reset the password would no longer reach the owner. Also refuses an address that no provider has verified: '
@@ -195,3 +238,12 @@ comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
   'profile, sessions, passkeys, authenticators, identities that prove nothing, a pending change of email, app sessions, '
   'workspaces and keys; also the password if it was used.';
+
+comment on function private.account_of_link(text, text) is
+  'The account that a mailed link signs in to; no row for a used one. For definers; not granted to a role.';
+
+comment on function private.remove_unproven_password(text, text) is
+  'Removes the password of an unconfirmed account before a mailed link confirms it: whoever signed up with the email could '
+  'sign in the moment it is confirmed.';
+
+grant execute on function private.remove_unproven_password(text, text) to service_role;

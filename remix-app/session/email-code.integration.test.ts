@@ -94,6 +94,17 @@ test("the password that was typed on the sign-in page is in no answer", async ()
   expect([limited.status, limited.text.includes(password)]).toEqual([429, false]);
 });
 
+test("another code that is refused shows the email masked", async () => {
+  const address = newAddress();
+  const browser = openBrowser(base, { address });
+  await askForCode(browser);
+  for (let made = 0; made < 4; made += 1) {
+    await query("select private.begin_attempt($1)", [JSON.stringify({ action: "mail", address, email: person.email })]);
+  }
+  const refused = await browser.post("/login/code", { intent: "resend" });
+  expect([refused.status, refused.text.includes(person.email)]).toEqual([429, false]);
+});
+
 test("the mail holds the code and no link", async () => {
   await askForCode(openBrowser(base));
   await codeOf(person.email);
@@ -348,6 +359,15 @@ test("within 3 minutes of a reset mail nothing is sent, and its link still works
   expect(await mailsTo(person.email)).toHaveLength(1);
   const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
   expect(answer.location).toBe("/reset-password");
+});
+
+test("once a code was used, another is mailed at once", async () => {
+  const [browser, other] = [openBrowser(base), openBrowser(base)];
+  await askForCode(browser);
+  expect((await enter(browser, await codeOf(person.email))).location).toBe("/");
+  await endMailTurns(person.email);
+  await askForCode(other);
+  expect((await enter(other, await codeOf(person.email, { mails: 2 }))).location).toBe("/");
 });
 
 test("an unconfirmed account gets its confirmation instead, and no code opens it", async () => {

@@ -62,6 +62,11 @@ create or replace trigger end_password_replacements after update of encrypted_pa
   for each row when (old.encrypted_password is distinct from new.encrypted_password)
   execute function private.end_password_replacements();
 
+-- Auth notes when it sent the newest reset link or sign-in code, and mails no other for minutes, also once it was used.
+create or replace trigger forget_used_recovery before update of recovery_token on auth.users
+  for each row when (old.recovery_token <> '' and new.recovery_token = '')
+  execute function private.forget_used_recovery();
+
 -- Every change of an account is recorded and mailed, also without our server (accounts/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
@@ -319,17 +324,20 @@ $$;
 comment on function private.set_session_sign_in_time(uuid, timestamptz) is
   'Dates a minted session by the sign-in it was derived from. Tokens issued for it from now on carry that time.';
 
--- Auth notes a link that the admin API generates as a mail that was sent, and the API cannot undo that.
-create or replace function private.clear_recovery_sent_at(subject_id uuid) returns void
-  language sql
+create or replace function private.forget_used_recovery() returns trigger
+  language plpgsql
   volatile
   security invoker
   set search_path = ''
 as $$
-  update auth.users u set recovery_sent_at = null where u.id = subject_id and u.recovery_token = ''
+begin
+  new.recovery_sent_at := null;
+  return new;
+end
 $$;
-comment on function private.clear_recovery_sent_at(uuid) is
-  'Forgets when the last recovery link was generated, once it is used, so that it does not delay the next reset mail.';
+comment on function private.forget_used_recovery() is
+  'Lets Auth send the next reset link or sign-in code at once, after the last one was used or voided. Links that our server '
+  'generates and uses delay no mail either.';
 
 -- The API has no call to add an email identity to an existing user.
 create or replace function private.add_email_identity(account auth.users) returns void

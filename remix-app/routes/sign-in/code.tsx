@@ -73,7 +73,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const isOverridden = () => hasLoginOverride(context, email);
   const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField), isOverridden });
   if (!failure) throw here();
-  return data({ view, result: submission.reply({ formErrors: [failure.message] }) }, { status: failure.status });
+  // The page shows the email masked to who has this browser now.
+  const hideFields = view === "enter" ? ["email"] : [];
+  const result = submission.reply({ formErrors: [failure.message], hideFields });
+  return data({ view, result }, { status: failure.status });
 }
 
 async function enterCode(

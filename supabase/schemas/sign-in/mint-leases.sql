@@ -43,11 +43,7 @@ create or replace function private.release_mint_lease(lease_id uuid) returns voi
   security definer
   set search_path = ''
 as $$
-  with released as (
-    delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id returning l.user_id
-  )
-  select private.clear_recovery_sent_at(r.user_id) from released r
+  delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
 $$;
 comment on function private.release_mint_lease(uuid) is
-  'Gives a lease back; one that expired and is another''s now stays. The backend notes a generated link as a mail that '
-  'was sent. That is undone once the link is used, so that it does not hold up the next reset mail.';
+  'Gives a lease back; one that expired and is another''s now stays.';

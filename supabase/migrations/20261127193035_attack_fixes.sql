@@ -1,5 +1,7 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+drop function private.clear_recovery_sent_at(uuid);
+
 -- Every number of the abuse controls, and its reason. `address`: whoever comes from there. `pair`: one account from one
 -- address. `account`: one account from anywhere. What happens when a bucket is empty:
 --   refuse      429, with the time until the next attempt
@@ -229,10 +231,46 @@ as $$
       > now() - interval '1 hour'
 $$;
 
+create or replace function private.forget_used_recovery() returns trigger
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  new.recovery_sent_at := null;
+  return new;
+end
+$$;
+
+-- Definer: the service role cannot change accounts of the identity backend.
+create or replace function private.release_mint_lease(lease_id uuid) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
+$$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Auth notes when it sent the newest reset link or sign-in code, and mails no other for minutes, also once it was used.
+create or replace trigger forget_used_recovery before update of recovery_token on auth.users
+  for each row when (old.recovery_token <> '' and new.recovery_token = '')
+  execute function private.forget_used_recovery();
+  end if;
+end
+$guard$;
+
 comment on function private.guard_email() is
   'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
   'mails that reset the password would no longer reach the owner. Also refuses an address that no provider has verified: '
   'it may be somebody else''s, who would confirm it later.';
+
+comment on function private.release_mint_lease(uuid) is
+  'Gives a lease back; one that expired and is another''s now stays.';
 
 comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
@@ -241,6 +279,10 @@ comment on function private.start_over() is
 
 comment on function private.account_of_link(text, text) is
   'The account that a mailed link signs in to; no row for a used one. For definers; not granted to a role.';
+
+comment on function private.forget_used_recovery() is
+  'Lets Auth send the next reset link or sign-in code at once, after the last one was used or voided. Links that our server '
+  'generates and uses delay no mail either.';
 
 comment on function private.remove_unproven_password(text, text) is
   'Removes the password of an unconfirmed account before a mailed link confirms it: whoever signed up with the email could '

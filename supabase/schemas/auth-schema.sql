@@ -297,19 +297,6 @@ $$;
 comment on function private.delete_auth_sessions(uuid) is
   'Ends every session of a user. Refresh tokens and AMR claims are deleted with the rows.';
 
--- The API removes them one by one, with a session of the account that has proved its second factor.
-create or replace function private.delete_auth_authenticators(subject_id uuid) returns void
-  language sql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-  delete from auth.mfa_factors f where f.user_id = subject_id;
-  delete from auth.webauthn_credentials c where c.user_id = subject_id;
-$$;
-comment on function private.delete_auth_authenticators(uuid) is
-  'Removes an account''s authenticators and passkeys. For definers; not granted to a role.';
-
 -- The API always dates a minted session now.
 create or replace function private.set_session_sign_in_time(target_id uuid, signed_in_at timestamptz) returns void
   language sql

@@ -119,7 +119,8 @@ begin
   end if;
 
   perform private.delete_auth_sessions(new.id);
-  perform private.delete_auth_authenticators(new.id);
+  perform private.delete_auth_factor(new.id, f.id) from auth.mfa_factors f where f.user_id = new.id;
+  perform private.delete_auth_passkey(c.id) from auth.webauthn_credentials c where c.user_id = new.id;
   perform private.remove_identity(i.id)
   from auth.identities i
   where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);

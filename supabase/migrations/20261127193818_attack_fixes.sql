@@ -1,5 +1,6 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+-- Unused since 0.1.0: only another function called it.
 drop function private.clear_recovery_sent_at(uuid);
 
 -- Every number of the abuse controls, and its reason. `address`: whoever comes from there. `pair`: one account from one
@@ -157,9 +158,9 @@ begin
     return null;
   end if;
 
-  delete from auth.sessions s where s.user_id = new.id;
-  delete from auth.mfa_factors f where f.user_id = new.id;
-  delete from auth.webauthn_credentials c where c.user_id = new.id;
+  perform private.delete_auth_sessions(new.id);
+  perform private.delete_auth_factor(new.id, f.id) from auth.mfa_factors f where f.user_id = new.id;
+  perform private.delete_auth_passkey(c.id) from auth.webauthn_credentials c where c.user_id = new.id;
   perform private.remove_identity(i.id)
   from auth.identities i
   where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);

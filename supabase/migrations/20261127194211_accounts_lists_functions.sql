@@ -14,6 +14,9 @@ drop function private.account_access(uuid, uuid);
 
 drop function private.account_sessions(uuid);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function private.clear_recovery_sent_at(uuid);
+
 drop function private.delete_expired_attempts();
 
 drop function private.export_account(uuid);
@@ -258,12 +261,12 @@ as $$
     -- Who is asked for a code knew the password. Stays below the backend's hook, whose refusal ends all sessions.
     ('code', 'account', 8, interval '15 minutes', 'refuse'),
 
-    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out, as with
-    -- passwords. Guessing is hopeless: the code has ten digits.
+    -- Mailed sign-in codes. Anybody can ask for one, so strangers must not be able to lock the owner out. The identity
+    -- backend checks no bot challenge with a code, so nothing could let the owner past a cap for the account. It needs
+    -- none: the code has ten digits.
     ('sign_in_code', 'address', 60, interval '10 minutes', 'refuse'),
     ('sign_in_code', 'pair', 5, interval '15 minutes', 'refuse'),
     ('sign_in_code', 'account', 20, interval '1 hour', 'challenge'),
-    ('sign_in_code', 'account_cap', 100, interval '1 hour', 'refuse_new'),
     -- One code of one account. The identity backend would start a session for each concurrent request with it.
     ('redemption', 'account', 1, interval '1 hour', 'repeat'),
 
@@ -454,6 +457,39 @@ begin
   perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
   delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
   return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+end
+$$;
+
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.guard_email() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if new.deleted_at is null and exists (
+    select from auth.identities i
+    where i.user_id = new.id
+      and coalesce(i.email, '') = lower(coalesce(new.email, ''))
+      and (
+        private.is_unconfirmed_identity(i.id)
+        or (i.email <> '' and i.identity_data -> 'email_verified' is distinct from 'true'::jsonb)
+      )
+  ) and not exists (
+    select from auth.identities i
+    where i.user_id = new.id
+      and i.email = lower(new.email)
+      and (
+        -- An address that both mailboxes or an administrator agreed to is the email identity's first.
+        i.provider = 'email'
+        or (i.identity_data -> 'email_verified' = 'true'::jsonb and not private.is_unconfirmed_identity(i.id))
+      )
+  ) then
+    raise exception 'an unconfirmed identity cannot give its address to the account'
+      using errcode = 'insufficient_privilege';
+  end if;
+  return new;
 end
 $$;
 
@@ -682,9 +718,10 @@ as $$
     and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
     -- Created by an administrator's invitation. Auth reads its clock twice in that call.
     and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
-    -- In use before it got this email, which was confirmed as a change.
+    -- In use before it got this email, which the same transaction confirms as a change.
     and not exists (
-      select from public.security_events e where e.user_id = account.id and e.kind = 'email_changed'
+      select from public.security_events e
+      where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
     )
 $$;
 
@@ -739,7 +776,8 @@ begin
   end if;
 
   perform private.delete_auth_sessions(new.id);
-  perform private.delete_auth_authenticators(new.id);
+  perform private.delete_auth_factor(new.id, f.id) from auth.mfa_factors f where f.user_id = new.id;
+  perform private.delete_auth_passkey(c.id) from auth.webauthn_credentials c where c.user_id = new.id;
   perform private.remove_identity(i.id)
   from auth.identities i
   where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);
@@ -749,6 +787,11 @@ begin
   delete from private.unconfirmed_additions a where a.user_id = new.id;
   delete from private.mfa_recovery_codes c where c.user_id = new.id;
   delete from private.account_vault_entries v where v.user_id = new.id;
+  perform private.cancel_email_change(new.id);
+  -- A new account's password may be its owner's. One that has signed in was somebody else's.
+  if old.last_sign_in_at is not null then
+    perform private.remove_password(new.id);
+  end if;
   perform private.end_apps_of_account(new.id);
   perform private.replace_workspaces(new.id);
 
@@ -813,6 +856,23 @@ begin
 end
 $$;
 
+create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select u.*
+  from auth.one_time_tokens t
+  join auth.users u on u.id = t.user_id and u.deleted_at is null
+  where t.token_hash = account_of_link.token_hash
+    and t.token_type::text = case account_of_link.link_type
+      when 'signup' then 'confirmation_token'
+      when 'invite' then 'confirmation_token'
+      when 'recovery' then 'recovery_token'
+    end
+$$;
+
 -- Definer: these are Supabase Auth's tables, which the service role cannot read.
 create or replace function private.email_of_link(token_hash text, link_type text) returns text
   language sql
@@ -820,15 +880,23 @@ create or replace function private.email_of_link(token_hash text, link_type text
   security definer
   set search_path = ''
 as $$
-  select u.email
-  from auth.one_time_tokens t
-  join auth.users u on u.id = t.user_id and u.deleted_at is null
-  where t.token_hash = email_of_link.token_hash
-    and t.token_type::text = case email_of_link.link_type
-      when 'signup' then 'confirmation_token'
-      when 'invite' then 'confirmation_token'
-      when 'recovery' then 'recovery_token'
-    end
+  select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
+$$;
+
+-- Definer: as email_of_link.
+create or replace function private.remove_unproven_password(token_hash text, link_type text) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  select private.remove_password(u.id)
+  from private.account_of_link(remove_unproven_password.token_hash, remove_unproven_password.link_type) u
+  where u.email_confirmed_at is null
+    and u.encrypted_password <> ''
+    -- Auth refuses older links (otp_expiry), so they confirm nothing.
+    and case remove_unproven_password.link_type when 'recovery' then u.recovery_sent_at else u.confirmation_sent_at end
+      > now() - interval '1 hour'
 $$;
 
 -- Definer: the identity backend inserts users, and holds no grant on profiles or workspaces.
@@ -980,15 +1048,16 @@ create or replace trigger keep_own_claims before insert or update of identity_da
 end
 $guard$;
 
--- The API removes them one by one, with a session of the account that has proved its second factor.
-create or replace function private.delete_auth_authenticators(subject_id uuid) returns void
-  language sql
+create or replace function private.forget_used_recovery() returns trigger
+  language plpgsql
   volatile
   security invoker
   set search_path = ''
 as $$
-  delete from auth.mfa_factors f where f.user_id = subject_id;
-  delete from auth.webauthn_credentials c where c.user_id = subject_id;
+begin
+  new.recovery_sent_at := null;
+  return new;
+end
 $$;
 
 create or replace function private.find_accounts_matching(term text, most integer) returns setof uuid
@@ -2577,6 +2646,16 @@ begin
 end
 $$;
 
+-- Definer: the service role cannot change accounts of the identity backend.
+create or replace function private.release_mint_lease(lease_id uuid) returns void
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  delete from private.mint_leases l where l.lease_id = release_mint_lease.lease_id
+$$;
+
 -- Definer: as complete_oauth_attempt.
 create or replace function private.sweep_oauth_attempts(at_most integer default 1000) returns integer
   language plpgsql
@@ -3308,6 +3387,17 @@ create or replace trigger end_password_replacements after update of encrypted_pa
 end
 $guard$;
 
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Auth notes when it sent the newest reset link or sign-in code, and mails no other for minutes, also once it was used.
+create or replace trigger forget_used_recovery before update of recovery_token on auth.users
+  for each row when (old.recovery_token <> '' and new.recovery_token = '')
+  execute function private.forget_used_recovery();
+  end if;
+end
+$guard$;
+
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
   language sql
@@ -3465,6 +3555,11 @@ comment on function private.device_secret_status(private.account_devices, text) 
 comment on function private.find_accounts_matching(text, integer) is
   'Accounts whose email or name contains a text, by email. One or two characters have no trigram, so rare ones read all rows.';
 
+comment on function private.guard_email() is
+  'Refuses a change of an account''s email to the address of an unconfirmed identity, or to none where that has none: '
+  'mails that reset the password would no longer reach the owner. Also refuses an address that no provider has verified: '
+  'it may be somebody else''s, who would confirm it later.';
+
 comment on function private.list_apps() is
   'The registry as people read it, with the first 50 linked workspaces of each app: no hash of any secret.';
 
@@ -3472,6 +3567,9 @@ comment on function private.read_login_challenge(jsonb) is
   'The state of a challenge, for the session that began it and the one that it minted: { id, kind, secretHash, '
   'sessionId } → { outcome: known, status, expiresAt, validUntil, mintedSessionId }, or outcome not_found (id or secret '
   'wrong) or forbidden (another session''s).';
+
+comment on function private.release_mint_lease(uuid) is
+  'Gives a lease back; one that expired and is another''s now stays.';
 
 comment on function private.search_workspaces(text, integer) is
   'Workspaces by id, or by a member''s whole email or id; where there is none, by a part of the name. For an empty text those '
@@ -3528,6 +3626,9 @@ comment on function private.account_access(uuid, uuid, integer) is
   'a password reset or recovery, since such a session last did. Device and '
   'address are null where no event says where it was added. Null without the account.';
 
+comment on function private.account_of_link(text, text) is
+  'The account that a mailed link signs in to; no row for a used one. For definers; not granted to a role.';
+
 comment on function private.account_sessions(uuid, uuid, jsonb, integer) is
   'A page of the sessions of an account that are not over: the given one first, then the one refreshed last. before: '
   '{ createdAt, id }, refreshed_at and id of the last one of the page before; all of them without page_size.';
@@ -3557,9 +3658,6 @@ comment on function private.continue_account_session(jsonb) is
 comment on function private.count_account_sessions(uuid, integer) is
   'How many sessions of an account are not over, counted as far as most.';
 
-comment on function private.delete_auth_authenticators(uuid) is
-  'Removes an account''s authenticators and passkeys. For definers; not granted to a role.';
-
 comment on function private.delete_expired_attempts(integer) is
   'Removes up to at_most each of full buckets, expired attempts, expired verified addresses, and blocks a month after their '
   'end. Returns their number; 0 while another removal runs.';
@@ -3588,6 +3686,10 @@ comment on function private.export_account_proper(uuid, boolean) is 'The account
 comment on function private.find_recovery_link_email(bytea, bytea) is
   'The email that a link would sign in, for the page that asks first; null if the link does not work in this browser. It '
   'changes nothing.';
+
+comment on function private.forget_used_recovery() is
+  'Lets Auth send the next reset link or sign-in code at once, after the last one was used or voided. Links that our server '
+  'generates and uses delay no mail either.';
 
 comment on function private.is_approval_proven(private.login_challenges, text) is
   'Whether a proof shows that our server saw the approval''s cookie within a minute: "<second>.<HMAC-SHA-256 in hex>", the '
@@ -3638,6 +3740,10 @@ comment on function private.recovery_code_salt(text, bytea) is
   'The salt under which a code of an email is hashed before it is tried, in hex; made up where there is none to try, so '
   'that the answer is one.';
 
+comment on function private.remove_unproven_password(text, text) is
+  'Removes the password of an unconfirmed account before a mailed link confirms it: whoever signed up with the email could '
+  'sign in the moment it is confirmed.';
+
 comment on function private.replace_workspaces(uuid) is
   'Closes the workspaces that an account alone owns, takes it out of the others, revokes the keys that it made, and gives it '
   'a new personal workspace; does nothing while its only workspace is as it was made. For definers; not granted to a role.';
@@ -3651,7 +3757,8 @@ comment on function private.secret_after_addition(text, text) is
 
 comment on function private.start_over() is
   'Gives an account at the first confirmation of its email what a new account has, and removes what was added before: '
-  'profile, sessions, passkeys, authenticators, identities that prove nothing, app sessions, workspaces and keys.';
+  'profile, sessions, passkeys, authenticators, identities that prove nothing, a pending change of email, app sessions, '
+  'workspaces and keys; also the password if it was used.';
 
 comment on function private.sweep_app_credentials(integer) is
   'Removes up to at_most of each kind of app credentials a day after their end. Returns their number; 0 while another sweep '
@@ -3730,6 +3837,8 @@ grant execute on function private.list_workspaces_by_app_session(bytea, text[], 
 grant execute on function private.read_app(text, text[], integer) to service_role;
 
 grant execute on function private.recovery_code_salt(text, bytea) to service_role;
+
+grant execute on function private.remove_unproven_password(text, text) to service_role;
 
 grant execute on function private.require_password_replacement(uuid, uuid) to service_role;
 

@@ -57,12 +57,15 @@ export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinit
   return jar.get(nameOf(cookie, origin)) ?? "";
 }
 
-/** The browser's cookies whose names begin with this one's. */
+const nameSuffix = /^\w+$/;
+
+/** The browser's cookies whose names are this one's and a suffix. */
 export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
   const start = nameOf(cookie, origin);
   return jar
     .getAll()
-    .filter(({ name }) => name.startsWith(start))
+    // Others are not ours, and a name that cannot be written must not fail the request.
+    .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
     .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }));
 }
 

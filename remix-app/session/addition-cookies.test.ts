@@ -60,3 +60,10 @@ test("what is another device's or not signed by us does not count, and is remove
   settleAdditions(context, { device, taken: [] });
   expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
 });
+
+test.each(["é", "a b", "\u0001", "", "[x]"])("a cookie whose name ends in %j is left alone", (suffix) => {
+  const context = open(`__Host-gh_added_${suffix}=${deviceCookieValue(addition(), cookie)}`);
+  expect(readAdditions(context, device)).toEqual([]);
+  settleAdditions(context, { device: null, taken: [] });
+  expect(context.jar.setCookieHeaders()).toEqual([]);
+});

@@ -56,6 +56,15 @@ const newcomer = async (db: Database) => signIn(db, { userId: (await createUser(
 const accountsOf = async (db: Caller, { id, secret }: Held) =>
   (await call<{ accounts: { id: string }[] } | null>(db, "device_state", [id, secret]))?.accounts.map((a) => a.id);
 
+/** Lets time pass since the secrets of a device were spent. */
+async function spentFor(db: Caller, { device, age }: { device: Held; age: string }): Promise<void> {
+  const statements = [
+    "update private.account_devices set previous_until = previous_until - $2::interval where id = $1",
+    "update private.account_additions set expires_at = expires_at - $2::interval where device_id = $1",
+  ];
+  for (const statement of statements) await db.query(statement, [device.id, age]);
+}
+
 async function alive(db: Caller, ...sessions: Claims[]): Promise<boolean[]> {
   const ids = sessions.map(({ session_id }) => session_id);
   const rows = await db.query<{ id: string }>("select id from auth.sessions where id = any ($1)", [ids]);
@@ -78,7 +87,7 @@ describe("an added account", () => {
     for (const shown of [[added], [added, "x"]]) expect(await take(db, device, shown)).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "spent" });
     // Also a month later, as long as nothing has come in between.
-    await db.query("update private.account_devices set previous_until = now() where id = $1", [device.id]);
+    await spentFor(db, { device, age: "29 days" });
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
@@ -128,10 +137,7 @@ describe("an added account", () => {
     const device = await makeDevice(db, first);
     const { added } = await add(db, device, { claims: second });
     const { secret = "" } = await take(db, device, [added]);
-    await db.query("update private.account_devices set previous_until = previous_until - $2::interval where id = $1", [
-      device.id,
-      age,
-    ]);
+    await spentFor(db, { device, age });
     const late = await add(db, device, { claims: third });
     expect(late.status).toBe(status);
     // The secret from before does not take it, and the browser's does.
@@ -142,6 +148,25 @@ describe("an added account", () => {
       [device.id],
     )) as [{ count: number }];
     expect(count).toBe(status === "kept" ? 3 : 2);
+  });
+
+  test.for([
+    { age: "59 seconds", status: "kept" },
+    { age: "60 seconds", status: "unknown" },
+  ])("is accepted for a minute even if others have joined since: $age", async ({ age, status }, { db }) => {
+    const device = await makeDevice(db, await newcomer(db));
+    let { secret } = device;
+    for (const claims of [await newcomer(db), await newcomer(db)]) {
+      const { added } = await add(db, { ...device, secret }, { claims });
+      ({ secret = "" } = await take(db, { ...device, secret }, [added]));
+    }
+    await spentFor(db, { device, age });
+    const late = await add(db, device, { claims: await newcomer(db) });
+    expect(late.status).toBe(status);
+    expect((await take(db, device, [late.added])).status).not.toBe("current");
+    expect(await accountsOf(db, device)).toBeUndefined();
+    ({ secret = "" } = await take(db, { ...device, secret }, [late.added]));
+    expect(await accountsOf(db, { ...device, secret })).toHaveLength(status === "kept" ? 4 : 3);
   });
 
   test("counts towards the ten of a browser, once for each account", async ({ db }) => {

@@ -53,25 +53,41 @@ comment on function private.device_state(uuid, text) is
   'What a browser holds, to who shows its secret: { secret: current | previous, arrived, old, active: { userId, sessionId, '
   'tag } | null, accounts }. Null for an unknown device.';
 
+-- In PL/pgSQL, which plans only the expressions that it reaches: nearly every request shows the current secret.
 create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
-  language sql
+  language plpgsql
   stable
   security invoker
   set search_path = ''
 as $$
-  select case
-    when device.expires_at <= now() then 'unknown'
-    when device.secret_hash = private.secret_hash(secret) then 'current'
-    when device.previous_hash = private.secret_hash(secret)
-      and (device.previous_until is null or device.previous_until > now())
-      then case device.previous_for when 'anything' then 'previous' else 'spent' end
-    else 'unknown'
-  end
+begin
+  if device.expires_at <= now() then
+    return 'unknown';
+  end if;
+  if device.secret_hash = private.secret_hash(secret) then
+    return 'current';
+  end if;
+  if device.previous_hash = private.secret_hash(secret)
+    and (device.previous_until is null or device.previous_until > now()) then
+    return case device.previous_for when 'anything' then 'previous' else 'spent' end;
+  end if;
+  -- Other accounts may have joined, or the browser may have switched, since this one was spent.
+  if exists (
+    select
+    from private.account_additions a
+    where a.device_id = device.id
+      and a.taken_from = private.secret_hash(secret)
+      and a.expires_at > now() + interval '30 days' - interval '60 seconds'
+  ) then
+    return 'spent';
+  end if;
+  return 'unknown';
+end
 $$;
 comment on function private.device_secret_status(private.account_devices, text) is
-  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for '
-  'requests that were on their way when an account was added: it opens nothing, but may add another account, which the '
-  'browser then shows with the current secret, and sign the browser out; or unknown.';
+  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for a '
+  'minute, for requests that were on their way when an account was added: it opens nothing, but may add another account, '
+  'which the browser then shows with the current secret, and sign the browser out; or unknown.';
 
 -- Definer: whether a session lives is for the identity backend's tables to say. In PL/pgSQL, as what asks it on every
 -- request: a function in SQL is planned anew by each statement that calls it.

@@ -93,7 +93,7 @@ async function enter(
     context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
-    await allowRepeat(context, credentialId);
+    await allowRepeat(context, { credentialId, sessionId });
     const existed = known.userId !== null;
     return { outcome: "recovered", known: existed, passwordReplaced: existed && !confirmed };
   }
@@ -107,13 +107,16 @@ async function enter(
   return failed(503, usedUp);
 }
 
-/** Lets this browser use the credential again, as long as the response has not reached it. */
-async function allowRepeat(context: AppLoadContext, credentialId: string): Promise<void> {
+/** Lets this browser use the credential again until it has received the response. */
+async function allowRepeat(
+  context: AppLoadContext,
+  { credentialId, sessionId }: { credentialId: string; sessionId: string },
+): Promise<void> {
   const browserHash = recoveryBrowserHash(context);
   if (browserHash === null) return;
   const { error } = await createServiceClient(context.env)
     .schema("private")
-    .rpc("allow_recovery_repeat", { credential_id: credentialId, browser_hash: browserHash });
+    .rpc("allow_recovery_repeat", { credential_id: credentialId, browser_hash: browserHash, session_id: sessionId });
   if (error) console.error(`warning request=${context.requestId} a recovery cannot be repeated: ${error.code}`);
 }
 

@@ -30,6 +30,11 @@ create index account_additions_user_id_idx on private.account_additions (user_id
 create index account_additions_expires_at_idx on private.account_additions (expires_at);
 select private.protect_table('private.account_additions');
 
-alter table private.recovery_credentials add column repeatable_by bytea;
+alter table private.recovery_credentials
+  add column repeatable_by bytea,
+  add column repeatable_session_id uuid;
 comment on column private.recovery_credentials.repeatable_by is
-  'The hash of a secret of the browser that used it, which may do so again while it has not received the response.';
+  'The hash of a secret of the browser that used it. From then on, only that browser can use it.';
+comment on column private.recovery_credentials.repeatable_session_id is
+  'The session that it has made. It can be used again until that session ends or its browser shows it. No foreign key, as '
+  'in private.account_additions.';

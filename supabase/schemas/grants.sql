@@ -241,7 +241,8 @@ grant execute on function
   private.recovery_code_salt(text, bytea),
   private.consume_recovery_credential(jsonb),
   private.release_recovery_credential(uuid),
-  private.allow_recovery_repeat(uuid, bytea),
+  private.is_recovery_open_to(private.recovery_credentials, bytea),
+  private.allow_recovery_repeat(uuid, bytea, uuid),
   private.active_login_override(text),
   private.verify_override_password(jsonb),
   private.recovery_overview(text)

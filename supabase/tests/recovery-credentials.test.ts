@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { introspect, openAppSession, registerApp } from "./app-fixtures.ts";
 import { issueAppToken, tokenOf } from "./app-token-fixtures.ts";
-import { currentSecond, type Database, one, test } from "./database.ts";
+import { currentSecond, type Database, one, signIn, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 import {
   agePastPause,
@@ -69,11 +69,16 @@ describe("a recovery credential", () => {
   });
 
   test("can be used again by the browser that used it, until it ends", async ({ db }) => {
-    const { email, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
+    const { email, userId, actor, overrideId, credentialId, tokenHash, codeHash } = await setting(db);
     const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
     const use = (browserHash: string | null, proof: object = { tokenHash }) =>
       ask(db, "consume_recovery_credential", { ...proof, browserHash });
-    const allow = () => db.query("select private.allow_recovery_repeat($1, decode($2, 'hex'))", [credentialId, own]);
+    const allow = async () => {
+      const { session_id } = await signIn(db, { userId });
+      const call = "select private.allow_recovery_repeat($1, decode($2, 'hex'), $3)";
+      await db.query(call, [credentialId, own, session_id]);
+      return session_id;
+    };
     const emailOfLink = async (browserHash: string) =>
       (
         await one<{ email: string | null }>(db, {
@@ -91,6 +96,16 @@ describe("a recovery credential", () => {
     expect(await use(own, { email, codeHash: wrongHash })).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject wrong_code");
     expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed" });
+    // No session came of it: it goes back to the same browser alone.
+    await db.query("select private.release_recovery_credential($1)", [credentialId]);
+    for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);
+    expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
+    expect(await use(own)).toMatchObject({ outcome: "consumed" });
+    // The owner has ended the session that it made.
+    const made = await allow();
+    await db.query("select private.sign_out_everywhere($1, $2)", [userId, made]);
+    expect(await use(own)).toEqual(rejected);
+    expect(await emailOfLink(own)).toBeNull();
     await allow();
     await agePastPause(db, overrideId);
     await issue(db, { actor, overrideId });

@@ -88,6 +88,35 @@ as $$
 $$;
 comment on function private.invalidate_recovery_credential(uuid) is 'Ends one whose mail did not go out.';
 
+-- Definer: sessions are Supabase Auth's, which the service role cannot read.
+create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
+  returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when credential.repeatable_by is null then credential.consumed_at is null
+    else coalesce(credential.repeatable_by = browser_hash, false) and (
+      credential.consumed_at is null
+      or exists (
+        select
+        from auth.sessions s
+        where s.id = credential.repeatable_session_id
+          and not exists (
+            select
+            from private.account_additions a
+            where a.user_id = s.user_id and a.session_id = s.id and a.taken_from is not null
+          )
+      )
+    )
+  end
+$$;
+comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
+  'Whether a browser can use a recovery credential: any browser the first time, and then only the browser that used it, '
+  'until it shows the session that it got or that session ends.';
+
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
   language sql
@@ -99,7 +128,7 @@ as $$
   from private.recovery_credentials c
   join private.recovery_overrides o on o.id = c.override_id
   where c.token_hash = find_recovery_link_email.token_hash
-    and (c.consumed_at is null or c.repeatable_by = browser_hash)
+    and private.is_recovery_open_to(c, browser_hash)
     and c.superseded_at is null
     and c.expires_at > now()
     and o.revoked_at is null
@@ -122,7 +151,7 @@ as $$
       select c.code_salt
       from private.recovery_credentials c
       where c.email = lower(of_email)
-        and (c.consumed_at is null or c.repeatable_by = browser_hash)
+        and private.is_recovery_open_to(c, browser_hash)
         and c.superseded_at is null
         and c.expires_at > now()
       order by c.created_at desc
@@ -164,10 +193,10 @@ begin
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
   end if;
-  -- The browser that used it has not received the response.
-  if credential.repeatable_by = decode(request ->> 'browserHash', 'hex') then
-    credential.consumed_at := null;
-  end if;
+  credential.consumed_at := case
+    when not private.is_recovery_open_to(credential, decode(request ->> 'browserHash', 'hex'))
+      then coalesce(credential.consumed_at, now())
+  end;
   verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
   if verdict <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
@@ -177,7 +206,7 @@ begin
     return '{"outcome": "rejected"}';
   end if;
 
-  update private.recovery_credentials c set consumed_at = now(), repeatable_by = null where c.id = credential.id;
+  update private.recovery_credentials c set consumed_at = now(), repeatable_session_id = null where c.id = credential.id;
   -- A link proves the mailbox, and does not open what guesses at the codes have locked.
   delete from private.recovery_code_guesses g
   where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
@@ -284,18 +313,20 @@ as $$
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
 $$;
 comment on function private.release_recovery_credential(uuid) is
-  'Gives a consumption back to its mail, by the request that has it, where surely no session came of it.';
+  'Gives a consumption back to its mail, by the request that has it, if it certainly made no session. A repetition goes '
+  'back to its browser only.';
 
-create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea) returns void
+create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea, session_id uuid)
+  returns void
   language sql
   volatile
   security invoker
   set search_path = ''
 as $$
   update private.recovery_credentials c
-  set repeatable_by = browser_hash
+  set repeatable_by = browser_hash, repeatable_session_id = session_id
   where c.id = credential_id and c.consumed_at is not null
 $$;
-comment on function private.allow_recovery_repeat(uuid, bytea) is
-  'After a recovery has made its session: lets the same browser use the credential again until it expires, in case the '
-  'response is lost. Until then concurrent callers are refused.';
+comment on function private.allow_recovery_repeat(uuid, bytea, uuid) is
+  'After a recovery has made its session: lets the same browser use the credential again, in case the response is lost '
+  '(private.is_recovery_open_to). Until then concurrent callers are refused.';

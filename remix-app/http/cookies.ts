@@ -62,11 +62,13 @@ const nameSuffix = /^\w+$/;
 /** The browser's cookies whose names are this one's and a suffix. */
 export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
   const start = nameOf(cookie, origin);
-  return jar
-    .getAll()
-    // Others are not ours, and a name that cannot be written must not fail the request.
-    .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
-    .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }));
+  return (
+    jar
+      .getAll()
+      // Others are not ours, and a name that cannot be written must not fail the request.
+      .filter(({ name }) => name.startsWith(start) && nameSuffix.test(name.slice(start.length)))
+      .map(({ name }) => ({ ...cookie, name: cookie.name + name.slice(start.length) }))
+  );
 }
 
 /** Sets one of our cookies for this host. */

@@ -87,6 +87,36 @@ describe("two tabs of one browser that add accounts at the same moment", () => {
   });
 });
 
+test("a form that was on its way while several accounts joined keeps all of them", async () => {
+  const browser = await enter(ada);
+  const tab = copyOf(browser);
+  const before = cookiesOf(tab, "gh_device=");
+  for (const one of [bob, cid]) {
+    await add(browser, one);
+    await accountsOf(browser);
+  }
+  await add(tab, bob);
+  // A new device's cookie would replace the browser's.
+  expect(cookiesOf(tab, "gh_device=")).toBe(before);
+  const both = withCookies(browser.cookie(), cookiesOf(tab, "gh_added_"));
+  expect((await accountsOf(both)).sort()).toEqual(idsOf(ada, bob, cid));
+});
+
+test("a switch whose response is lost, and every response before and after it, loses no account", async () => {
+  const browser = await enter(ada);
+  await add(browser, bob);
+  await accountsOf(copyOf(browser));
+  await copyOf(browser).postJson(`${api}/switch`, { accountId: ada.id });
+  for (const _ of [1, 2]) expect((await accountsOf(copyOf(browser))).sort()).toEqual(idsOf(ada, bob));
+  // Half a minute later.
+  const [, id] = /gh_device=([^.]+)/.exec(browser.cookie()) ?? [];
+  await query(
+    "update private.account_devices set previous_until = now() where id = $1 and previous_until is not null",
+    [id],
+  );
+  expect((await accountsOf(browser)).sort()).toEqual(idsOf(ada, bob));
+});
+
 test("two tabs without a device make one each, and the response that came last counts", async () => {
   const browser = openBrowser(base);
   await Promise.all([ada, bob].map(({ email, password }) => browser.post("/login", { email, password })));

@@ -200,7 +200,9 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         known.device = successorOf(known.device, vault.keys);
         return known.device;
       }
-      if (!view.arrived) void vault.noteArrival(known.device);
+      // A secret that additions led to has yet to arrive.
+      const shown = known.device.secret === credentials.device?.secret;
+      if (shown && !view.arrived) void vault.noteArrival(known.device);
       // The expiry slides, but seldom: a late response that sets an earlier secret would undo a sign-in's.
       return renewed && view.old ? known.device : null;
     }

@@ -3,7 +3,7 @@ set lock_timeout = '500ms';
 create table private.account_additions (
   secret_hash bytea primary key check (octet_length(secret_hash) = 32),
   device_id uuid not null references private.account_devices (id) on delete cascade,
-  user_id uuid not null references auth.users (id) on delete cascade,
+  user_id uuid references auth.users (id) on delete cascade,
   session_id uuid not null,
   sealed text check (char_length(sealed) between 40 and 16384),
   key_id text check (char_length(key_id) between 1 and 64),
@@ -13,6 +13,7 @@ create table private.account_additions (
   expires_at timestamptz not null default now() + interval '15 minutes',
   constraint sealed_until_taken check (
     (sealed is null) = (taken_from is not null)
+    and (sealed is null) = (user_id is null)
     and (sealed is null) = (key_id is null)
     and (sealed is null) = (token_tag is null)
   )
@@ -20,6 +21,8 @@ create table private.account_additions (
 comment on table private.account_additions is
   'Sign-ins on a known browser, by the hash of a secret that only their response carries. A sign-in joins the browser''s '
   'accounts when the browser shows that secret.';
+comment on column private.account_additions.user_id is
+  'Null once the account has joined: a browser that lost that response keeps its other accounts when this one is deleted.';
 comment on column private.account_additions.session_id is
   'No foreign key: sessions come and go in the identity backend''s own schema.';
 comment on column private.account_additions.taken_from is

@@ -33,6 +33,8 @@ const sealedFor = ({ sub, session_id }: Claims) => ({
   tag: randomBytes(16).toString("hex"),
 });
 
+const entryOf = ({ id, secret }: Held, claims: Claims) => ({ deviceId: id, secret, ...sealedFor(claims) });
+
 async function makeDevice(db: Caller, claims: Claims): Promise<Held> {
   const device = { id: randomUUID(), secret: randomUUID() };
   await call(db, "sign_in_account", [{ deviceId: device.id, nextHash: hash(device.secret), ...sealedFor(claims) }]);
@@ -88,6 +90,9 @@ describe("an added account", () => {
     expect(await take(db, device, [])).toMatchObject({ status: "spent" });
     // Also a month later, as long as nothing has come in between.
     await spentFor(db, { device, age: "29 days" });
+    expect(await take(db, device, [added])).toEqual(taken);
+    // And after the account that joined was deleted.
+    await db.query("delete from auth.users where id = $1", [second.sub]);
     expect(await take(db, device, [added])).toEqual(taken);
     expect(await take(db, device, [])).toMatchObject({ status: "unknown" });
   });
@@ -290,5 +295,47 @@ describe(`${callers} concurrent`, () => {
       return add(db, device, { claims: third }).catch(({ code }) => expect(code).toBe("23503"));
     });
     expect(await alive(db, second)).toEqual([false]);
+  });
+
+  test("requests of every kind never deadlock, and the earlier cookies lead to all accounts that are left", async () => {
+    const [first, second, third, fourth] = (await committed(4)) as [Claims, Claims, Claims, Claims];
+    const device = await makeDevice(db, first);
+    const shown: string[] = [];
+    for (const claims of [second, third]) shown.push((await add(db, device, { claims })).added);
+    const next = await signIn(db, { userId: first.sub });
+    const successorOf = (secret: string) => `after ${secret}`;
+    async function open(): Promise<Held> {
+      let { secret = device.secret, status } = await take(db, device, shown);
+      if (status === "previous")
+        ({ secret = "", status } = await take(db, { ...device, secret: successorOf(secret) }, shown));
+      expect(status).toBe("current");
+      return { ...device, secret };
+    }
+
+    const requests: ((held: Held) => Promise<unknown>)[] = [
+      (held) => add(db, held, { claims: fourth }),
+      (held) => call(db, "continue_account_session", [{ ...entryOf(held, next), inPlaceOf: first.session_id }]),
+      (held) => call(db, "store_account_session", [{ ...entryOf(held, first), expectedTag: "other" }]),
+      (held) => call(db, "sign_out_account", [held.id, held.secret, third.sub]),
+      ({ id }) => call(db, "discard_account_session", [id, first.sub, "other", true]),
+      ({ id, secret }) => call(db, "confirm_device_secret", [id, secret]),
+      () => call(db, "sweep_account_devices", []),
+      async (held) => {
+        const lease = randomUUID();
+        const begin = [held.id, held.secret, second.sub, lease];
+        const { target } = await call<{ target?: { tag: string } }>(db, "begin_account_switch", begin);
+        if (!target) return;
+        const nextHash = hash(successorOf(held.secret));
+        const entry = { ...entryOf(held, second), nextHash, leaseId: lease, expectedTag: target.tag };
+        await call(db, "activate_account", [entry]);
+      },
+    ];
+    await atOnce(async (nth) => {
+      if (nth === 20) await db.query("delete from auth.users where id = $1", [third.sub]);
+      if (nth === 30) await db.query("delete from auth.users where id = $1", [fourth.sub]);
+      const held = await open();
+      await requests[nth % requests.length]?.(held).catch(({ code }) => expect(code).toBe("23503"));
+    });
+    expect((await accountsOf(db, await open()))?.toSorted()).toEqual([first.sub, second.sub].sort());
   });
 });

@@ -106,8 +106,9 @@ as $$
         where s.id = credential.repeatable_session_id
           and not exists (
             select
-            from private.account_additions a
-            where a.user_id = s.user_id and a.session_id = s.id and a.taken_from is not null
+            from private.account_vault_entries e
+            join private.account_additions a on a.device_id = e.device_id and a.session_id = e.session_id
+            where e.user_id = s.user_id and e.session_id = s.id and a.taken_from is not null
           )
       )
     )

@@ -124,7 +124,7 @@ begin
     end if;
     -- As long as the accounts can be used without another sign-in.
     update private.account_additions a
-    set taken_from = private.secret_hash(held), sealed = null, key_id = null, token_tag = null,
+    set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
     where a.secret_hash = addition.secret_hash;
     held := private.secret_after_addition(held, addition.shown);

@@ -20,8 +20,9 @@ as $$
         where s.id = credential.repeatable_session_id
           and not exists (
             select
-            from private.account_additions a
-            where a.user_id = s.user_id and a.session_id = s.id and a.taken_from is not null
+            from private.account_vault_entries e
+            join private.account_additions a on a.device_id = e.device_id and a.session_id = e.session_id
+            where e.user_id = s.user_id and e.session_id = s.id and a.taken_from is not null
           )
       )
     )
@@ -153,6 +154,102 @@ as $$
   update private.recovery_credentials c
   set repeatable_by = browser_hash, repeatable_session_id = session_id
   where c.id = credential_id and c.consumed_at is not null
+$$;
+
+-- Definer: the replaced session is the identity backend's, which ends one by deleting its row.
+create or replace function private.take_additions(device_id uuid, secret text, added text[]) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  addition record;
+  shown text;
+  held text := secret;
+  standing text;
+  replaced_id uuid;
+  joined uuid[] := '{}';
+  newest_session_id uuid;
+begin
+  perform private.lock_accounts(array(
+    select a.user_id
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = take_additions.device_id and a.taken_from is null
+  ));
+  select d.* into device from private.account_devices d where d.id = take_additions.device_id for update;
+  if not found then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+
+  -- Earlier requests may have taken some of these, and their responses may be lost or still on the way.
+  loop
+    select s.secret into shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    where a.device_id = device.id and a.taken_from = private.secret_hash(held)
+    limit 1;
+    exit when not found;
+    held := private.secret_after_addition(held, shown);
+  end loop;
+  standing := private.device_secret_status(device, held);
+  if standing <> 'current' then
+    return jsonb_build_object('status', standing, 'secret', held);
+  end if;
+
+  for addition in
+    select a.*, s.secret as shown
+    from unnest(added) as s (secret)
+    join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
+    join auth.sessions live on live.id = a.session_id and live.user_id = a.user_id
+    where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
+    order by a.created_at, a.secret_hash
+  loop
+    select e.session_id into replaced_id
+    from private.account_vault_entries e
+    where e.device_id = device.id and e.user_id = addition.user_id;
+    insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+    values (
+      device.id, addition.user_id, addition.session_id, addition.sealed, addition.key_id, addition.token_tag
+    )
+    on conflict on constraint account_vault_entries_pkey do update
+      set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+          token_tag = excluded.token_tag, last_active_at = now();
+    if replaced_id <> addition.session_id then
+      perform private.end_account_session(addition.user_id, replaced_id);
+    end if;
+    -- As long as the accounts can be used without another sign-in.
+    update private.account_additions a
+    set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
+        expires_at = now() + interval '30 days'
+    where a.secret_hash = addition.secret_hash;
+    held := private.secret_after_addition(held, addition.shown);
+    joined := joined || addition.user_id;
+    newest_session_id := addition.session_id;
+  end loop;
+
+  if cardinality(joined) > 0 then
+    perform private.end_additions(device.id, joined);
+    update private.account_devices d
+    set secret_hash = private.secret_hash(held),
+        -- The secret before it opens nothing from now on.
+        previous_hash = d.secret_hash,
+        previous_for = 'sign_in',
+        previous_until = now() + interval '60 seconds',
+        rotated_at = now(),
+        active_user_id = joined[cardinality(joined)],
+        active_session_id = newest_session_id,
+        -- A switch that began before does not activate over it.
+        lease_id = null,
+        lease_expires_at = null,
+        last_seen_at = now(),
+        expires_at = now() + interval '90 days'
+    where d.id = device.id;
+  end if;
+  return jsonb_build_object('status', 'current', 'secret', held);
+end
 $$;
 
 -- In PL/pgSQL, which plans only the expressions that it reaches: nearly every request shows the current secret.

@@ -8,8 +8,10 @@ const shape = /^[\w-]{43}$/;
 
 /** Marks the browser that shows the recovery page, until it has received the response to its form. */
 export function markRecoveryBrowser(context: CookieContext): void {
-  if (recoveryBrowserHash(context) !== null) return;
-  writeCookie(context, cookies.recoveryBrowser, { value: randomBytes(secretBytes).toString("base64url") });
+  const held = readCookie(context, cookies.recoveryBrowser);
+  // Written again, so that it lasts as long as the mail that was opened last.
+  const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
+  writeCookie(context, cookies.recoveryBrowser, { value });
 }
 
 /** The hash of the browser's mark, as the Data API takes a bytea; null without one. */

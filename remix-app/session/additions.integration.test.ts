@@ -87,6 +87,21 @@ describe("two tabs of one browser that add accounts at the same moment", () => {
   });
 });
 
+test("requests at the same moment with the cookies of a sign-in all lead to one device secret", async () => {
+  const browser = await enter(ada);
+  await add(browser, bob);
+  const tabs = Array.from({ length: 50 }, () => copyOf(browser));
+  const answers = await Promise.all(
+    tabs.map((tab, nth) =>
+      nth % 10 === 0 ? tab.postJson(`${api}/switch`, { accountId: nth % 20 === 0 ? ada.id : bob.id }) : tab.get(api),
+    ),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+  for (const tab of [...tabs.slice(0, 12), browser]) expect((await accountsOf(tab)).sort()).toEqual(idsOf(ada, bob));
+  const devices = new Set([...tabs.slice(0, 12), browser].map((tab) => cookiesOf(tab, "gh_device=")));
+  expect(devices.size).toBe(1);
+});
+
 test("a form that was on its way while several accounts joined keeps all of them", async () => {
   const browser = await enter(ada);
   const tab = copyOf(browser);
@@ -141,6 +156,23 @@ describe("an account is not revealed", () => {
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
     await accountsOf(second);
     expect((await accountsOf(copy)).sort()).toEqual(idsOf(ada, bob));
+  });
+
+  test("to copies of the cookies from before that ask, switch and add at the moment it joins", async () => {
+    const browser = await enter(ada);
+    await add(browser, cid);
+    await accountsOf(browser);
+    const copies = Array.from({ length: 50 }, () => copyOf(browser));
+    await add(browser, bob);
+    const seen = await Promise.all(
+      [browser, ...copies].map(async (copy, nth) => {
+        if (nth % 10 === 1) await add(copy, cid);
+        if (nth % 10 === 2) await copy.postJson(`${api}/switch`, { accountId: ada.id });
+        if (nth % 10 === 3) await copy.postJson(`${api}/switch`, { accountId: bob.id });
+        return (await copy.get(api)).text + (await copy.get(api)).text;
+      }),
+    );
+    for (const text of seen.slice(1)) expect(text).not.toContain(bob.id);
   });
 
   test("to somebody who plants a device's cookie and an addition before a sign-in, or after it", async () => {

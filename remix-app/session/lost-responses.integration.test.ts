@@ -208,6 +208,11 @@ describe("after a lost response,", () => {
 
 test("a recovery is repeated by the browser that lost the response alone, and not after it has received it", async () => {
   const { browser, send } = await withRecovery("link");
+  const [, mark] = /gh_recovery=([^;]+)/.exec(browser.cookie()) ?? [];
+  // It lasts from the latest visit to the page.
+  expect((await browser.get("/auth/recovery")).headers.getSetCookie().join()).toContain(
+    `gh_recovery=${mark}; Max-Age=900`,
+  );
   expect((await send(copyOf(browser))).status).toBe(302);
   expect((await send(await enter(await person()))).status).toBe(410);
   const old = copyOf(browser);

@@ -61,6 +61,13 @@ test("what is another device's or not signed by us does not count, and is remove
   expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
 });
 
+test("an addition in two cookies counts once", () => {
+  const one = addition();
+  const value = deviceCookieValue(one, cookie);
+  const context = open(`__Host-gh_added_1=${value}; __Host-gh_added_2=${value}`);
+  expect(readAdditions(context, device)).toEqual([one.secret]);
+});
+
 test.each(["é", "a b", "\u0001", "", "[x]"])("a cookie whose name ends in %j is left alone", (suffix) => {
   const context = open(`__Host-gh_added_${suffix}=${deviceCookieValue(addition(), cookie)}`);
   expect(readAdditions(context, device)).toEqual([]);

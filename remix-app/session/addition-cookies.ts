@@ -23,13 +23,14 @@ function markOf(device: Device): string {
 
 /** The secrets of the additions to this device that the browser shows, without those that led to its current secret. */
 export function readAdditions(context: Context, device: Device): string[] {
-  return cookiesNamed(context, cookies.addition).flatMap((cookie) => {
+  const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
     const value = readCookie(context, cookie);
     const [, settledUnder] = suffix.exec(value) ?? [];
     if (settledUnder === markOf(device)) return [];
     const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
     return addition?.id === device.id ? [addition.secret] : [];
   });
+  return [...new Set(secrets)];
 }
 
 /** Has the browser keep an addition until it shows it. */

@@ -31,6 +31,8 @@ const consumed = z.object({
   userId: z.uuid().nullable(),
   banned: z.boolean(),
   confirmed: z.boolean(),
+  /** By an earlier use, whose response was lost. */
+  replacedPassword: z.boolean(),
   waitMs: z.number(),
 });
 const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
@@ -80,7 +82,7 @@ async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<t
 
 async function enter(
   context: AppLoadContext,
-  { credentialId, overrideId, email, banned, confirmed, waitMs, ...known }: z.infer<typeof consumed>,
+  { credentialId, overrideId, email, banned, confirmed, replacedPassword, waitMs, ...known }: z.infer<typeof consumed>,
   method: "link" | "code",
 ): Promise<AccountRecovery> {
   const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
@@ -93,9 +95,10 @@ async function enter(
     context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
-    await allowRepeat(context, { credentialId, sessionId });
     const existed = known.userId !== null;
-    return { outcome: "recovered", known: existed, passwordReplaced: existed && !confirmed };
+    const passwordReplaced = replacedPassword || (existed && !confirmed);
+    await allowRepeat(context, { credentialId, sessionId, passwordReplaced });
+    return { outcome: "recovered", known: existed, passwordReplaced };
   }
   if (minted?.status !== "unknown") {
     const { error } = await createServiceClient(context.env)
@@ -110,13 +113,16 @@ async function enter(
 /** Lets this browser use the credential again until it has received the response. */
 async function allowRepeat(
   context: AppLoadContext,
-  { credentialId, sessionId }: { credentialId: string; sessionId: string },
+  { credentialId, sessionId, passwordReplaced }: { credentialId: string; sessionId: string; passwordReplaced: boolean },
 ): Promise<void> {
   const browserHash = recoveryBrowserHash(context);
   if (browserHash === null) return;
-  const { error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("allow_recovery_repeat", { credential_id: credentialId, browser_hash: browserHash, session_id: sessionId });
+  const { error } = await createServiceClient(context.env).schema("private").rpc("allow_recovery_repeat", {
+    credential_id: credentialId,
+    browser_hash: browserHash,
+    session_id: sessionId,
+    replaced_password: passwordReplaced,
+  });
   if (error) console.error(`warning request=${context.requestId} a recovery cannot be repeated: ${error.code}`);
 }
 

@@ -223,3 +223,14 @@ test("a recovery is repeated by the browser that lost the response alone, and no
   await accountsOf(browser);
   expect((await send(old)).status).toBe(410);
 });
+
+test("a repeated recovery of an unconfirmed account asks for a new password as well", async () => {
+  const { id, email } = await person();
+  await query("update auth.users set email_confirmed_at = null where id = $1", [id]);
+  const { token, path } = await helper.send(email, await helper.override(email));
+  const browser = openBrowser(base);
+  await browser.get(path);
+  for (const one of [copyOf(browser), browser]) {
+    expect((await one.post("/auth/recovery", { token })).location).toBe("/reset-password?first=&returnUrl=%2F");
+  }
+});

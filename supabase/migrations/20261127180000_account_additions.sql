@@ -35,9 +35,12 @@ select private.protect_table('private.account_additions');
 
 alter table private.recovery_credentials
   add column repeatable_by bytea,
-  add column repeatable_session_id uuid;
+  add column repeatable_session_id uuid,
+  add column replaced_password boolean not null default false;
 comment on column private.recovery_credentials.repeatable_by is
   'The hash of a secret of the browser that used it. From then on, only that browser can use it.';
 comment on column private.recovery_credentials.repeatable_session_id is
   'The session that it has made. It can be used again until that session ends or its browser shows it. No foreign key, as '
   'in private.account_additions.';
+comment on column private.recovery_credentials.replaced_password is
+  'Whether it replaced the password of an unconfirmed account, so that a repetition asks for a new one as well.';

@@ -242,7 +242,7 @@ grant execute on function
   private.consume_recovery_credential(jsonb),
   private.release_recovery_credential(uuid),
   private.is_recovery_open_to(private.recovery_credentials, bytea),
-  private.allow_recovery_repeat(uuid, bytea, uuid),
+  private.allow_recovery_repeat(uuid, bytea, uuid, boolean),
   private.active_login_override(text),
   private.verify_override_password(jsonb),
   private.recovery_overview(text)

@@ -48,6 +48,7 @@ describe("a recovery credential", () => {
       userId,
       banned: false,
       confirmed: false,
+      replacedPassword: false,
       waitMs: expect.any(Number),
     });
     expect(await byLink(db, { tokenHash })).toEqual(rejected);
@@ -75,7 +76,7 @@ describe("a recovery credential", () => {
       ask(db, "consume_recovery_credential", { ...proof, browserHash });
     const allow = async () => {
       const { session_id } = await signIn(db, { userId });
-      const call = "select private.allow_recovery_repeat($1, decode($2, 'hex'), $3)";
+      const call = "select private.allow_recovery_repeat($1, decode($2, 'hex'), $3, true)";
       await db.query(call, [credentialId, own, session_id]);
       return session_id;
     };
@@ -95,7 +96,7 @@ describe("a recovery credential", () => {
     expect([await emailOfLink(own), await emailOfLink(other)]).toEqual([email, null]);
     expect(await use(own, { email, codeHash: wrongHash })).toEqual(rejected);
     expect(await lastEvent(db, email)).toBe("reject wrong_code");
-    expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed" });
+    expect(await use(own, { email, codeHash })).toMatchObject({ outcome: "consumed", replacedPassword: true });
     // No session came of it: it goes back to the same browser alone.
     await db.query("select private.release_recovery_credential($1)", [credentialId]);
     for (const browserHash of [other, null]) expect(await use(browserHash)).toEqual(rejected);

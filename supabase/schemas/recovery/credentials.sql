@@ -232,6 +232,7 @@ begin
     'userId', account.id,
     'banned', coalesce(account.banned_until > now(), false),
     'confirmed', account.email_confirmed_at is not null,
+    'replacedPassword', credential.replaced_password,
     'waitMs', coalesce(greatest(
       0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
     ), 0)
@@ -240,8 +241,8 @@ end
 $$;
 comment on function private.consume_recovery_credential(jsonb) is
   '{ tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId → { outcome: consumed, '
-  'credentialId, overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
-  'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'credentialId, overrideId, email, userId or null, banned, confirmed, replacedPassword (by an earlier use), waitMs } to '
+  'one of many callers, { outcome: rejected } to all others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
   'its boundaries to this second; a session that counts is minted after waitMs.';
 
 create or replace function private.check_recovery_credential(credential private.recovery_credentials, code_hash bytea)
@@ -317,7 +318,9 @@ comment on function private.release_recovery_credential(uuid) is
   'Gives a consumption back to its mail, by the request that has it, if it certainly made no session. A repetition goes '
   'back to its browser only.';
 
-create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea, session_id uuid)
+create or replace function private.allow_recovery_repeat(
+  credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean
+)
   returns void
   language sql
   volatile
@@ -325,9 +328,11 @@ create or replace function private.allow_recovery_repeat(credential_id uuid, bro
   set search_path = ''
 as $$
   update private.recovery_credentials c
-  set repeatable_by = browser_hash, repeatable_session_id = session_id
+  set repeatable_by = browser_hash,
+      repeatable_session_id = session_id,
+      replaced_password = allow_recovery_repeat.replaced_password
   where c.id = credential_id and c.consumed_at is not null
 $$;
-comment on function private.allow_recovery_repeat(uuid, bytea, uuid) is
+comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
   'After a recovery has made its session: lets the same browser use the credential again, in case the response is lost '
   '(private.is_recovery_open_to). Until then concurrent callers are refused.';

@@ -28,21 +28,32 @@ test("an addition is host-only, HttpOnly and Secure on https, and has a name of 
   expect(readAdditions(open(headerOf(context)), device)).toEqual([one.secret, other.secret]);
 });
 
-test("an addition that was taken stays for a minute, and counts for earlier secrets of the device alone", () => {
+test("an addition that was taken counts for earlier secrets alone, until a minute after the new one was shown", () => {
   const shown = open();
   const one = addition();
   writeAddition(shown, one);
-  const taken = open(headerOf(shown));
   const next = { id: device.id, secret: newSecret() };
-  settleAdditions(taken, { device: next, taken: [one.secret] });
+  const settle = (from: ReturnType<typeof open>, options: { shown: string; taken: string[] }) => {
+    const context = open(headerOf(from));
+    settleAdditions(context, { device: next, ...options });
+    return context;
+  };
+  const taken = settle(shown, { shown: device.secret, taken: [one.secret] });
   expect(taken.jar.setCookieHeaders()).toEqual([
+    expect.stringMatching(/^__Host-gh_added_\w+=[^;]+; Max-Age=86400; Path=\//),
+  ]);
+  const arrived = settle(taken, { shown: next.secret, taken: [] });
+  expect(arrived.jar.setCookieHeaders()).toEqual([
     expect.stringMatching(/^__Host-gh_added_\w+=[^;]+; Max-Age=60; Path=\//),
   ]);
-  const later = open(headerOf(taken));
-  expect(readAdditions(later, next)).toEqual([]);
-  expect(readAdditions(later, device)).toEqual([one.secret]);
-  settleAdditions(later, { device: next, taken: [] });
-  expect(later.jar.setCookieHeaders()).toEqual([]);
+  for (const later of [taken, arrived]) {
+    expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
+    expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
+    // An earlier device cookie came back: the way is kept for as long as before.
+    const back = settle(later, { shown: device.secret, taken: [one.secret] });
+    expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
+  }
+  expect(settle(arrived, { shown: next.secret, taken: [] }).jar.setCookieHeaders()).toEqual([]);
 });
 
 test("what is another device's or not signed by us does not count, and is removed", async () => {

@@ -7,15 +7,16 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
  * The cookies of sign-ins that have yet to join the browser's accounts: one for each, so that responses to tabs that add
  * accounts at the same moment don't overwrite each other. A value is a device cookie's, with the addition's secret.
  *
- * Once taken, a cookie names the device secret that it led to and stays for a minute: a late response may put an earlier
- * device cookie back, and the browser must find the way from there.
+ * Once taken, a cookie names the device secret that it led to, and stays until a minute after the browser has shown that
+ * secret: a late response may put an earlier device cookie back, and the browser must find the way from there.
  */
 
 type Context = CookieContext & { cookie: KeyRing };
 
-const settledSeconds = 60;
+const takenSeconds = 24 * 60 * 60;
+const shownSeconds = 60;
 const markLength = 8;
-const suffix = /\.([0-9a-f]{8})$/;
+const suffix = /\.([0-9a-f]{8})(~?)$/;
 
 function markOf(device: Device): string {
   return secretHash(device).slice(0, markLength);
@@ -39,18 +40,24 @@ export function writeAddition(context: Context, addition: Device): void {
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
 }
 
-/** Marks the additions that led to a device's secret, and removes all others from the browser. */
+/**
+ * Marks the additions that led to a device's secret, and removes all others from the browser.
+ * @param options.shown the secret that the browser's own device cookie has shown
+ */
 export function settleAdditions(
   context: Context,
-  { device, taken }: { device: Device | null; taken: readonly string[] },
+  { device, shown, taken }: { device: Device | null; shown?: string | undefined; taken: readonly string[] },
 ): void {
   for (const cookie of cookiesNamed(context, cookies.addition)) {
     const value = readCookie(context, cookie);
     const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
-    if (device && suffix.exec(value)?.[1] === markOf(device)) continue;
-    if (device && addition?.id === device.id && taken.includes(addition.secret)) {
+    const [, mark, ending] = suffix.exec(value) ?? [];
+    if (device && mark === markOf(device)) {
+      const arrived = shown === device.secret && !ending;
+      if (arrived) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: shownSeconds });
+    } else if (device && addition?.id === device.id && taken.includes(addition.secret)) {
       const marked = `${deviceCookieValue(addition, context.cookie)}.${markOf(device)}`;
-      writeCookie(context, cookie, { value: marked, maxAgeSeconds: settledSeconds });
+      writeCookie(context, cookie, { value: marked, maxAgeSeconds: takenSeconds });
     } else clearCookie(context, cookie);
   }
 }

@@ -100,6 +100,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   const approvalProof = (sessionId: string) => (byCookie ? heldApprovalProof({ env, jar, origin }, sessionId) : null);
   const additionContext = { jar, origin, cookie: vault.keys.cookie };
   const additions = deviceCookie ? readAdditions(additionContext, deviceCookie) : [];
+  const shown = deviceCookie?.secret;
   const verdict = await proxy({
     authorization,
     session: brought,
@@ -115,7 +116,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
   // Those of an unknown secret stay: the response with the one that they lead to may be on its way.
   if (verdict.taken || (byCookie && !deviceCookie)) {
-    settleAdditions(additionContext, { device: verdict.taken, taken: additions });
+    settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
   }
   // Also clears chunks of a cookie that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);

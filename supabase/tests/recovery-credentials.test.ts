@@ -386,6 +386,27 @@ describe(`of ${callers} at once`, () => {
     }
   });
 
+  test("by the browser that repeats it one gets in, and others none", async () => {
+    const { db, close } = openPool(callers);
+    const people = await commitPeople(db);
+    try {
+      const issued = await issue(db, { ...people, overrideId: await override(db, people) });
+      const [own, other] = ["a1".repeat(32), "b2".repeat(32)];
+      const use = (browserHash: string) =>
+        ask(db, "consume_recovery_credential", { tokenHash: issued.tokenHash, browserHash });
+      expect(await use(own)).toMatchObject({ outcome: "consumed" });
+      const { session_id } = await signIn(db, { userId: people.userId });
+      const allow = "select private.allow_recovery_repeat($1, decode($2, 'hex'), $3, false)";
+      await db.query(allow, [issued.credentialId, own, session_id]);
+      const answers = await Promise.all(Array.from({ length: callers }, (_, index) => use(index % 2 ? own : other)));
+      const winners = answers.flatMap(({ outcome }, index) => (outcome === "consumed" ? [index % 2] : []));
+      expect(winners).toEqual([1]);
+    } finally {
+      await people.remove();
+      await close();
+    }
+  });
+
   test("one recovery mail is sent", async () => {
     const { db, close } = openPool(callers);
     const people = await commitPeople(db);

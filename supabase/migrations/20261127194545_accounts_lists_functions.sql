@@ -1943,6 +1943,33 @@ as $$
   )
 $$;
 
+-- Definer: sessions are Supabase Auth's, which the service role cannot read.
+create or replace function private.is_recovery_open_to(credential private.recovery_credentials, browser_hash bytea)
+  returns boolean
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when credential.repeatable_by is null then credential.consumed_at is null
+    else coalesce(credential.repeatable_by = browser_hash, false) and (
+      credential.consumed_at is null
+      or exists (
+        select
+        from auth.sessions s
+        where s.id = credential.repeatable_session_id
+          and not exists (
+            select
+            from private.account_vault_entries e
+            join private.account_additions a on a.device_id = e.device_id and a.session_id = e.session_id
+            where e.user_id = s.user_id and e.session_id = s.id and a.taken_from is not null
+          )
+      )
+    )
+  end
+$$;
+
 create or replace function private.find_recovery_link_email(token_hash bytea, browser_hash bytea default null)
   returns text
   language sql
@@ -1954,7 +1981,7 @@ as $$
   from private.recovery_credentials c
   join private.recovery_overrides o on o.id = c.override_id
   where c.token_hash = find_recovery_link_email.token_hash
-    and (c.consumed_at is null or c.repeatable_by = browser_hash)
+    and private.is_recovery_open_to(c, browser_hash)
     and c.superseded_at is null
     and c.expires_at > now()
     and o.revoked_at is null
@@ -1974,7 +2001,7 @@ as $$
       select c.code_salt
       from private.recovery_credentials c
       where c.email = lower(of_email)
-        and (c.consumed_at is null or c.repeatable_by = browser_hash)
+        and private.is_recovery_open_to(c, browser_hash)
         and c.superseded_at is null
         and c.expires_at > now()
       order by c.created_at desc
@@ -2013,10 +2040,10 @@ begin
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
   end if;
-  -- The browser that used it has not received the response.
-  if credential.repeatable_by = decode(request ->> 'browserHash', 'hex') then
-    credential.consumed_at := null;
-  end if;
+  credential.consumed_at := case
+    when not private.is_recovery_open_to(credential, decode(request ->> 'browserHash', 'hex'))
+      then coalesce(credential.consumed_at, now())
+  end;
   verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
   if verdict <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
@@ -2026,7 +2053,7 @@ begin
     return '{"outcome": "rejected"}';
   end if;
 
-  update private.recovery_credentials c set consumed_at = now(), repeatable_by = null where c.id = credential.id;
+  update private.recovery_credentials c set consumed_at = now(), repeatable_session_id = null where c.id = credential.id;
   -- A link proves the mailbox, and does not open what guesses at the codes have locked.
   delete from private.recovery_code_guesses g
   where g.email = of_email and (g.locked_until is null or g.locked_until <= now());
@@ -2051,6 +2078,7 @@ begin
     'userId', account.id,
     'banned', coalesce(account.banned_until > now(), false),
     'confirmed', account.email_confirmed_at is not null,
+    'replacedPassword', credential.replaced_password,
     'waitMs', coalesce(greatest(
       0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
     ), 0)
@@ -2058,14 +2086,19 @@ begin
 end
 $$;
 
-create or replace function private.allow_recovery_repeat(credential_id uuid, browser_hash bytea) returns void
+create or replace function private.allow_recovery_repeat(
+  credential_id uuid, browser_hash bytea, session_id uuid, replaced_password boolean
+)
+  returns void
   language sql
   volatile
   security invoker
   set search_path = ''
 as $$
   update private.recovery_credentials c
-  set repeatable_by = browser_hash
+  set repeatable_by = browser_hash,
+      repeatable_session_id = session_id,
+      replaced_password = allow_recovery_repeat.replaced_password
   where c.id = credential_id and c.consumed_at is not null
 $$;
 
@@ -2303,7 +2336,7 @@ begin
     end if;
     -- As long as the accounts can be used without another sign-in.
     update private.account_additions a
-    set taken_from = private.secret_hash(held), sealed = null, key_id = null, token_tag = null,
+    set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
     where a.secret_hash = addition.secret_hash;
     held := private.secret_after_addition(held, addition.shown);
@@ -2385,6 +2418,38 @@ begin
       expires_at = now() + interval '90 days'
   where d.id = device.id;
   return jsonb_build_object('status', 'kept');
+end
+$$;
+
+-- In PL/pgSQL, which plans only the expressions that it reaches: nearly every request shows the current secret.
+create or replace function private.device_secret_status(device private.account_devices, secret text) returns text
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if device.expires_at <= now() then
+    return 'unknown';
+  end if;
+  if device.secret_hash = private.secret_hash(secret) then
+    return 'current';
+  end if;
+  if device.previous_hash = private.secret_hash(secret)
+    and (device.previous_until is null or device.previous_until > now()) then
+    return case device.previous_for when 'anything' then 'previous' else 'spent' end;
+  end if;
+  -- Other accounts may have joined, or the browser may have switched, since this one was spent.
+  if exists (
+    select
+    from private.account_additions a
+    where a.device_id = device.id
+      and a.taken_from = private.secret_hash(secret)
+      and a.expires_at > now() + interval '30 days' - interval '60 seconds'
+  ) then
+    return 'spent';
+  end if;
+  return 'unknown';
 end
 $$;
 
@@ -3540,17 +3605,17 @@ comment on function private.confirm_access(uuid, uuid, jsonb, text[]) is
 
 comment on function private.consume_recovery_credential(jsonb) is
   '{ tokenHash } or { email, codeHash } and browserHash, in hex, with ip, userAgent, requestId → { outcome: consumed, '
-  'credentialId, overrideId, email, userId or null, banned, confirmed, waitMs } to one of many callers, { outcome: rejected } to all '
-  'others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
+  'credentialId, overrideId, email, userId or null, banned, confirmed, replacedPassword (by an earlier use), waitMs } to '
+  'one of many callers, { outcome: rejected } to all others, for every reason, which is recorded. Ends every session, app session and app token of the account and moves '
   'its boundaries to this second; a session that counts is minted after waitMs.';
 
 comment on function private.describe_app(uuid) is
   'An app as people read it: no hash of any secret; secrets are those that still work, workspaces the first 50.';
 
 comment on function private.device_secret_status(private.account_devices, text) is
-  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for '
-  'requests that were on their way when an account was added: it opens nothing, but may add another account, which the '
-  'browser then shows with the current secret, and sign the browser out; or unknown.';
+  'What a secret is to a device: current; previous, good for anything until the current one has arrived; spent, for a '
+  'minute, for requests that were on their way when an account was added: it opens nothing, but may add another account, '
+  'which the browser then shows with the current secret, and sign the browser out; or unknown.';
 
 comment on function private.find_accounts_matching(text, integer) is
   'Accounts whose email or name contains a text, by email. One or two characters have no trigram, so rare ones read all rows.';
@@ -3570,6 +3635,10 @@ comment on function private.read_login_challenge(jsonb) is
 
 comment on function private.release_mint_lease(uuid) is
   'Gives a lease back; one that expired and is another''s now stays.';
+
+comment on function private.release_recovery_credential(uuid) is
+  'Gives a consumption back to its mail, by the request that has it, if it certainly made no session. A repetition goes '
+  'back to its browser only.';
 
 comment on function private.search_workspaces(text, integer) is
   'Workspaces by id, or by a member''s whole email or id; where there is none, by a part of the name. For an empty text those '
@@ -3637,9 +3706,9 @@ comment on function private.add_account(jsonb) is
   'Keeps a sign-in until the browser shows its secret, for 15 minutes: { deviceId, secret, secretHash (hex), userId, '
   'sessionId, sealed, keyId, tag } → { status: kept | unknown (device) | full }. Idempotent.';
 
-comment on function private.allow_recovery_repeat(uuid, bytea) is
-  'After a recovery has made its session: lets the same browser use the credential again until it expires, in case the '
-  'response is lost. Until then concurrent callers are refused.';
+comment on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) is
+  'After a recovery has made its session: lets the same browser use the credential again, in case the response is lost '
+  '(private.is_recovery_open_to). Until then concurrent callers are refused.';
 
 comment on function private.caller_claims() is
   'The claims of a caller of the Data API, with the proof of a mobile approval that our server sends as a header.';
@@ -3697,6 +3766,10 @@ comment on function private.is_approval_proven(private.login_challenges, text) i
 
 comment on function private.is_proven_identity(auth.identities, auth.users) is
   'Whether a provider has verified that the identity has the account''s email.';
+
+comment on function private.is_recovery_open_to(private.recovery_credentials, bytea) is
+  'Whether a browser can use a recovery credential: any browser the first time, and then only the browser that used it, '
+  'until it shows the session that it got or that session ends.';
 
 comment on function private.keep_own_claims() is
   'Leaves out of an email identity what the sign-up sent as metadata: it would outlive the first confirmation.';
@@ -3808,7 +3881,7 @@ grant execute on function private.account_sessions(uuid, uuid, jsonb, integer) t
 
 grant execute on function private.add_account(jsonb) to service_role;
 
-grant execute on function private.allow_recovery_repeat(uuid, bytea) to service_role;
+grant execute on function private.allow_recovery_repeat(uuid, bytea, uuid, boolean) to service_role;
 
 grant execute on function private.continue_account_session(jsonb) to service_role;
 
@@ -3823,6 +3896,8 @@ grant execute on function private.export_account(uuid, boolean) to service_role;
 grant execute on function private.export_account_part(uuid, text, jsonb, integer) to service_role;
 
 grant execute on function private.find_recovery_link_email(bytea, bytea) to service_role;
+
+grant execute on function private.is_recovery_open_to(private.recovery_credentials, bytea) to service_role;
 
 grant execute on function private.linked_workspaces(uuid, text[], integer) to service_role;
 

@@ -62,7 +62,8 @@ describe("passkey_exists", () => {
     expect(await exists(db, credentialId)).toEqual({ known: false });
   });
 
-  test("raises over what is no hexadecimal", async ({ db }) => {
+  test("raises over what is not hexadecimal", async ({ db }) => {
+    await addPasskey(db, { userId: (await createUser(db)).id, name: "Laptop", minutesAgo: 0 });
     expect(await failureOf(() => exists(db, "xyz"))).toMatchObject({ code: "22023" });
   });
 });

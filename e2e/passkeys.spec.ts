@@ -71,6 +71,8 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Sign in", exact: true }).focus();
   await page.keyboard.press("Tab");
+  await expect(page.getByRole("button", { name: "Email me a code" })).toBeFocused();
+  await page.keyboard.press("Tab");
   await expect(passkeyButton(page)).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL("/workspaces?sort=name");

@@ -71,18 +71,18 @@ export function judgeCron(row: unknown): Finding {
   return ok("pg_cron", `${active} active jobs`);
 }
 
-const mostEdits = 2;
-/** Shorter names are near too many others. */
+/** Shorter names are near too many others: one edit is enough there, and they are never suggested. */
 const shortestName = 8;
+const mostEdits = (name: string) => (name.length < shortestName ? 1 : 2);
 
 /** Names settings that are one or two letters from one of ours, and so have no effect. */
 export function checkSettingNames(settings: Configuration["settings"]): Finding[] {
   const known = readSections(readFileSync("docs/settings.md", "utf8")).flatMap(({ mentions }) => mentions);
   const isKnown = (name: string) => known.some((one) => patternOf(one).test(name));
   return Object.keys(settings)
-    .filter((name) => name.length >= shortestName && !isKnown(name))
+    .filter((name) => !isKnown(name))
     .flatMap((name) => {
-      const meant = known.find((one) => one.length >= shortestName && distance(name, one) <= mostEdits);
+      const meant = known.find((one) => one.length >= shortestName && distance(name, one) <= mostEdits(name));
       return meant ? [fail("settings", `${name} is not a setting and has no effect: did you mean ${meant}?`)] : [];
     });
 }

@@ -190,7 +190,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
           Try again
         </Link>
       ) : null}
-      <ButtonLink href="/">Go to the start page</ButtonLink>
+      <ButtonLink href="/">Go to Home</ButtonLink>
     </div>
   );
 }

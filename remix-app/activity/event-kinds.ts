@@ -22,13 +22,13 @@ export const eventKinds = {
   },
   password_added: {
     label: "Set a password",
-    notice: { subject: "A password was set", what: "A password was set for your account. It can sign in." },
+    notice: { subject: "A password was set", what: "A password was set for your account. It can be used to sign in." },
   },
   password_removed: {
     label: "Removed the password",
     notice: {
       subject: "Your password was removed",
-      what: "The password of your account was removed. It no longer signs in.",
+      what: "The password of your account was removed. It can no longer be used to sign in.",
     },
   },
   email_change_requested: { label: "Asked to change the email" },
@@ -38,7 +38,7 @@ export const eventKinds = {
   },
   passkey_added: {
     label: "Added a passkey",
-    notice: { subject: "A passkey was added", what: "A passkey was added to your account. It can sign in." },
+    notice: { subject: "A passkey was added", what: "A passkey was added to your account. It can be used to sign in." },
   },
   passkey_renamed: { label: "Renamed a passkey" },
   passkey_removed: {
@@ -69,7 +69,7 @@ export const eventKinds = {
     byAdmin: true,
     notice: {
       subject: "Your account now needs a second factor",
-      what: "An administrator of this service requires a second factor for your account. The next sign-in asks for a code from your authenticator app, or to set one up.",
+      what: "An administrator of this service now requires a second factor for your account. Your next sign-in will ask for a code from your authenticator app, or ask you to set one up.",
     },
   },
   mfa_made_optional: {
@@ -94,7 +94,7 @@ export const eventKinds = {
     label: "Made new recovery codes",
     notice: {
       subject: "New recovery codes were made",
-      what: "New recovery codes were made for your account. The ones from before no longer work.",
+      what: "New recovery codes were made for your account. Earlier codes no longer work.",
     },
   },
   recovery_code_used: {
@@ -114,13 +114,13 @@ export const eventKinds = {
   },
   session_revoked: {
     label: "Signed a device out",
-    notice: { subject: "A device was signed out", what: "A device was signed out of your account from another one." },
+    notice: { subject: "A device was signed out", what: "A device was signed out of your account by another device." },
   },
   other_sessions_revoked: {
     label: "Signed all other devices out",
     notice: {
       subject: "Your other devices were signed out",
-      what: "All devices but the one that asked for it were signed out of your account.",
+      what: "All devices except the one that requested it were signed out of your account.",
     },
   },
   all_sessions_revoked: {
@@ -131,20 +131,20 @@ export const eventKinds = {
     label: "Handed a workspace over",
     notice: {
       subject: "You handed a workspace over",
-      what: "A workspace that you owned has another owner now, at your word.",
+      what: "You transferred a workspace that you owned to another owner.",
     },
   },
   access_confirmed: {
     label: "Confirmed what can open the account",
     notice: {
       subject: "What can open your account was confirmed",
-      what: "Somebody went through the list of what can open your account and confirmed it.",
+      what: "Someone reviewed the list of what can open your account and confirmed it.",
     },
   },
   app_disconnected: { label: "Disconnected an app" },
   account_recovered: {
     label: "Recovered the account by mail",
-    notice: { subject: "Your account was recovered", what: "Your account was signed in to by a recovery mail." },
+    notice: { subject: "Your account was recovered", what: "Someone signed in to your account with a recovery email." },
   },
   account_export: {
     label: "Downloaded the account's data",

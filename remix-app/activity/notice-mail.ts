@@ -40,13 +40,13 @@ export function eventMail(event: ToldEvent, { to, origin }: { to: string; origin
   return { to, subject, text: [what, facts.join("\n"), ...unconfirmed, ...whatToDo(origin)].join("\n\n") };
 }
 
-const newPlace = "Somebody signed in to your account from a device or a place that we had not seen with it before.";
+const newPlace = "Someone signed in to your account from a new device or location.";
 const unconfirmedAddition = "It was added by an app and is unconfirmed. Keep or remove it here:";
 
 /** The last mail of an account: its log is gone, so this is what says when. */
 export function accountDeletedMail({ to, when }: { to: string; when: Date }): Mail {
-  const what = `Your account was deleted on ${timeOf(when)}, with everything that hung on it.`;
-  return { to, subject: "Your account was deleted", text: `${what}\n\nNobody can sign in to it any more.` };
+  const what = `Your account was deleted on ${timeOf(when)}, with everything in it.`;
+  return { to, subject: "Your account was deleted", text: `${what}\n\nNo one can sign in to it anymore.` };
 }
 
 function timeOf(when: Date): string {
@@ -55,8 +55,8 @@ function timeOf(when: Date): string {
 
 function whatToDo(origin: string): string[] {
   return [
-    "If this was you, there is nothing to do.",
-    `If it was not, somebody else may be in your account. Choose a new password, which signs out every device: ${origin}/forgot-password`,
+    "If this was you, you don't need to do anything.",
+    `If it was not, someone else may have access to your account. Choose a new password, which signs out every device: ${origin}/forgot-password`,
     `Then see what else changed: ${origin}/settings/security`,
   ];
 }

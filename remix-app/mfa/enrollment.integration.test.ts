@@ -89,7 +89,7 @@ describe("enrolling", () => {
     const late = await verify(browser, { ...first, code: codeOf(first) });
     expect([late.status, late.text]).toEqual([
       400,
-      expect.stringContaining("This authenticator is not set up any more"),
+      expect.stringContaining("This authenticator is no longer being set up"),
     ]);
     expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
   });

@@ -13,7 +13,7 @@ const wrongCodeError = "mfa_verification_failed";
 const wrongCode = "That code is not right. Codes change every 30 seconds: enter the one that your app shows now.";
 const usedCode = "That code was used already. Wait for your app to show the next one, then enter that.";
 const unavailable = "We cannot check codes right now, so nothing was tried. Try again in a moment.";
-const gone = "This authenticator is not set up any more. Open the page again.";
+const gone = "This authenticator is no longer being set up. Open the page again.";
 const ended = "Your session ended. Sign in again.";
 
 /**

@@ -121,7 +121,7 @@ describe("a change of address", () => {
     }
     expect((await signIn()).signedIn).toBe(true);
     await browser.post("/settings/profile/email-change", { do: "cancel" });
-    expect(await profile(browser)).toContain("There is no change to wait for any more.");
+    expect(await profile(browser)).toContain("There is no pending change.");
   });
 
   test("sent again asks both anew, and the links of before are dead", async () => {

@@ -57,7 +57,7 @@ export function EnterCode(props: EnterCodeProps) {
         <Field
           field={code}
           label="Code"
-          hint="It works once, for 15 minutes. Only enter it here: we never ask for it by phone, chat or mail."
+          hint="It works once, for 15 minutes. Only enter it here: we never ask for it by phone, chat or email."
           type="text"
           inputMode="numeric"
           autoComplete="one-time-code"

@@ -42,7 +42,7 @@ export function RecentActivityCard({ events }: { events: readonly ActivityEvent[
     <Card
       id="activity"
       title="Recent activity"
-      lead="Sign-ins and changes to your account. Look for what was not you."
+      lead="Sign-ins and changes to your account. Check for anything you do not recognize."
       action={events.length > 0 ? <ButtonLink href="/settings/security/activity">See all</ButtonLink> : null}
     >
       {events.length > 0 ? (

@@ -26,11 +26,13 @@ export function AuthenticatorsCard({
     <Card
       id="authenticators"
       title="Authenticator apps"
-      lead="With one, signing in asks for a code from it as well."
+      lead="With an authenticator app, signing in also requires a code from it."
       action={<ButtonLink href={addPath}>Add app</ButtonLink>}
     >
       {authenticators.length === 0 ? (
-        <p className="text-muted">None yet. A code from your phone keeps others out even if they know your password.</p>
+        <p className="text-muted">
+          No authenticator app yet. A code from your phone keeps others out even if they know your password.
+        </p>
       ) : (
         <ul className="divide-y divide-line">
           {authenticators.map(({ id, name, createdAt, lastUsedAt }) => (

@@ -12,7 +12,7 @@ export function ConnectedAppsCard() {
     <Card
       id="apps"
       title="Connected apps"
-      lead="Apps that you signed in to with this account. They hold sessions of their own, which you can end."
+      lead="Apps that you signed in to with this account. Each has its own session, which you can end."
       action={<ButtonLink href={connectedAppsPath}>See apps</ButtonLink>}
     />
   );

@@ -5,7 +5,7 @@ import { Card } from "../ui/card.tsx";
 /** What ends an account, last on the page; and before it, everything that would be gone. */
 export function DangerZoneCard() {
   return (
-    <Card id="danger-zone" title="Your data" lead="Take a copy of what we hold about you, or end the account for good.">
+    <Card id="danger-zone" title="Your data" lead="Download a copy of your data, or permanently delete your account.">
       <div className="space-y-4">
         <AccountForm
           action="/settings/security/export"

@@ -11,7 +11,7 @@ const words = {
   sent: "We mailed both addresses. The change counts once both have confirmed.",
   resent: "We mailed both addresses again. The links of before no longer work.",
   canceled: "The change is taken back. The links in the mails no longer work.",
-  none: "There is no change to wait for any more.",
+  none: "There is no pending change.",
 };
 /** Where the account has no address yet. */
 const firstWords = {

@@ -17,7 +17,7 @@ export interface LinkedAccountsCardProps {
 export function LinkedAccountsCard({ providers, notice }: LinkedAccountsCardProps) {
   if (providers.length === 0) return null;
   return (
-    <Card id="linked-accounts" title="Linked accounts" lead="Accounts elsewhere that you can sign in with.">
+    <Card id="linked-accounts" title="Linked accounts" lead="Accounts at other providers that you can sign in with.">
       {notice ? (
         <div className="mb-4">
           <Notice tone={notice.tone}>{notice.text}</Notice>

@@ -40,7 +40,7 @@ export function PasskeysCard({
           <Notice>You have {maxPasskeys} passkeys, the most an account can have. Delete one to add another.</Notice>
         ) : null}
         {passkeys?.length === 0 ? (
-          <p className="text-muted">No passkey yet. Add one on each device that you sign in from.</p>
+          <p className="text-muted">No passkey yet. Add one on each device you sign in from.</p>
         ) : null}
         {passkeys && passkeys.length > 0 ? (
           <ul className="-my-3 divide-y divide-line">

@@ -37,7 +37,7 @@ export function SessionsCard({
     <Card
       id="sessions"
       title="Sessions"
-      lead="Where you are signed in. Sign out what you do not know, then change your password."
+      lead="Where you are signed in. Sign out of any session you do not recognize, then change your password."
       action={
         count > 1 ? (
           <AccountForm action={actionPath} data-once>

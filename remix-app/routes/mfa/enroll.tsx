@@ -108,8 +108,8 @@ export default function EnrollPage() {
       title="Add an authenticator app"
       lead={
         due
-          ? "This account must have one. From then on, signing in asks for a code from it."
-          : "From then on, signing in asks for a code from it. A stolen password alone opens nothing."
+          ? "This account must have one. Signing in will then require a code from it."
+          : "Signing in will then require a code from it, so a stolen password alone is not enough."
       }
     >
       {recovered ? (

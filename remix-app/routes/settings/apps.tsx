@@ -39,7 +39,7 @@ export default function ConnectedAppsPage() {
       ) : (
         <Card
           title="No connected apps"
-          lead="No app holds anything of your account. When you continue to one with it, the app is listed here."
+          lead="No app has access to your account. Apps that you sign in to with it are listed here."
         />
       )}
       <ButtonLink href="/settings/security#apps">Back to security</ButtonLink>

@@ -52,7 +52,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 function Blockers({ blockers }: { blockers: DeletionBlocker[] }) {
   return (
-    <Card title="These workspaces need another owner first" lead="Others are in them, and you alone own them.">
+    <Card title="These workspaces need another owner first" lead="They have other members, and you are the only owner.">
       <ul>
         {blockers.map(({ workspaceId, name, members }) => (
           <li key={workspaceId} className="flex flex-wrap justify-between gap-3 border-line py-2.5 not-first:border-t">
@@ -71,7 +71,7 @@ export default function DeleteAccountPage() {
   const { email, blockers } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <SettingsPage title="Delete account" lead="This ends your account for good, and cannot be undone.">
+    <SettingsPage title="Delete account" lead="This permanently deletes your account. It cannot be undone.">
       {blockers.length > 0 ? (
         <Blockers blockers={blockers} />
       ) : (

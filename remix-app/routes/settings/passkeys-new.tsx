@@ -23,7 +23,7 @@ export default function AddPasskeyPage() {
   return (
     <EntryPage
       title="Add a passkey"
-      lead="Sign in by fingerprint, face or security key instead of a password. It works on this site alone, so no fake page can take it from you."
+      lead="Sign in by fingerprint, face or security key instead of a password. It works only on this site, so a fake page cannot steal it."
     >
       <p>
         For <strong className="font-semibold">{email}</strong>. Your browser asks where to keep it.

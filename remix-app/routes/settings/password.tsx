@@ -66,8 +66,8 @@ export default function ChangePasswordPage() {
         title="Your new password"
         lead={
           <>
-            For <strong className="font-semibold text-ink">{email}</strong>. Every other device is signed out with it,
-            and we tell you by mail.
+            For <strong className="font-semibold text-ink">{email}</strong>. Changing it signs out every other device,
+            and we email you about it.
           </>
         }
       >
@@ -88,7 +88,7 @@ export default function ChangePasswordPage() {
               <Field
                 field={code}
                 label="Code from the mail"
-                hint={`It went to ${email}.`}
+                hint={`We sent it to ${email}.`}
                 autoComplete="one-time-code"
                 inputMode="numeric"
                 required

@@ -46,7 +46,7 @@ export default function ProfilePage() {
     defaultValue: { displayName: user.displayName ?? "", avatarUrl: user.avatarUrl ?? "" },
   });
   return (
-    <SettingsPage title="Profile" lead="Who you are to the people that you share workspaces with.">
+    <SettingsPage title="Profile" lead="What people you share workspaces with see.">
       <Card id="profile" title="Name and picture">
         <div className="max-w-100 space-y-5">
           <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />
@@ -56,7 +56,7 @@ export default function ProfilePage() {
             <Field
               field={avatarUrl}
               label="Address of your picture (optional)"
-              hint="For the apps that you sign in to. These pages show your initial and load pictures from nowhere, so that nobody learns who looks at you."
+              hint="For the apps that you sign in to. Here we show only your initial: loading a picture would tell its host who views your profile."
               type="url"
               inputMode="url"
               autoComplete="photo"

@@ -65,7 +65,7 @@ export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
   const { notice, authenticators, unconfirmed } = page;
   return (
-    <SettingsPage title="Security" lead="How you sign in, where you are signed in, and what happened.">
+    <SettingsPage title="Security" lead="How you sign in, where you are signed in, and recent activity.">
       <AccessCard confirmedAt={page.confirmedAt} unconfirmed={unconfirmed.length} notice={notice} />
       <PasswordCard exists={page.passwordExists} notice={notice} />
       <PasskeysCard {...page.passkeys} unconfirmed={unconfirmed} notice={notice} />

@@ -71,7 +71,7 @@ async function enter(
     case "no_device":
       throw redirect("/login", 303);
     case "no_account":
-      return data({ message: "That account is not signed in in this browser any more." }, { status: 404 });
+      return data({ message: "That account is no longer signed in in this browser." }, { status: 404 });
     case "unavailable":
       return data(
         { message: "We cannot switch right now. Nobody was signed out. Try again in a moment." },

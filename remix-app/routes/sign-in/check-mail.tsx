@@ -93,8 +93,8 @@ export default function CheckMailPage() {
       ) : null}
       {address ? (
         <p>
-          It went to <strong className="font-semibold">{address}</strong>. It can take a minute, and may be in your spam
-          folder. If you have an account already, sign in instead.
+          We sent it to <strong className="font-semibold">{address}</strong>. It can take a minute, and may be in your
+          spam folder. If you have an account already, sign in instead.
         </p>
       ) : null}
       {mailboxUrl ? (

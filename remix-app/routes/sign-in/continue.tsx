@@ -84,7 +84,7 @@ export default function ContinuePage() {
             : "The page that sent you here belongs to no app that we know, so nothing was handed to it."
         }
       >
-        <ButtonLink href="/">Go to the start page</ButtonLink>
+        <ButtonLink href="/">Go to Home</ButtonLink>
       </EntryPage>
     );
   }

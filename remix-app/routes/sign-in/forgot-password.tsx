@@ -86,7 +86,7 @@ export default function ForgotPasswordPage() {
     );
   }
   return (
-    <EntryPage title="Reset your password" lead="We send you a link to choose a new one.">
+    <EntryPage title="Reset your password" lead="We will email you a link to choose a new one.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
         <EmailField field={email} required />

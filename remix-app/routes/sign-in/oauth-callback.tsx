@@ -82,7 +82,7 @@ export default function OAuthCallbackPage() {
         themeSwitch={false}
       >
         <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
-          {view.signedIn ? "Go to the start page" : "Go to sign in"}
+          {view.signedIn ? "Go to Home" : "Go to sign in"}
         </ButtonLink>
       </EntryPage>
     );

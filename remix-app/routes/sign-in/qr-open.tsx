@@ -23,7 +23,7 @@ export default function QrOpenPage() {
           Did somebody send you this link? Then do not approve it: they want a session of your account.
         </p>
         <ButtonLink href="/" className="w-full">
-          Go to the start page
+          Go to Home
         </ButtonLink>
       </EntryPage>
       <InlineScript source={dropFragmentScript} />

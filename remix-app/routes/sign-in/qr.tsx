@@ -84,7 +84,7 @@ export default function QrPage() {
       lead={
         open
           ? "Scan the code with the Gatehouse app and approve it there. It is good for two minutes."
-          : "Your phone hands this browser a fresh session, as recent as your sign-in on the phone. Nothing to type."
+          : "Your phone gives this browser a new session, as recent as your sign-in on the phone. You don't have to type anything."
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}

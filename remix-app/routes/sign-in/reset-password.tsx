@@ -85,7 +85,7 @@ export default function ResetPasswordPage() {
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
       <p>
-        For <strong className="font-semibold">{email}</strong>. Every other device is signed out with it.
+        For <strong className="font-semibold">{email}</strong>. Changing it signs out every other device.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         {/* Password managers file the new password under this name. */}

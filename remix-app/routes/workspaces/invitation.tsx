@@ -35,7 +35,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const accepted = token.success ? await acceptInvitation(user, token.data) : null;
   if (accepted && "workspaceId" in accepted) throw redirect(`/workspaces/${accepted.workspaceId}`);
   if (accepted && accepted.error.code !== "PT404") throw workspaceProblem(accepted.error, context);
-  return data({ message: "This invitation cannot be accepted any more. Ask for a new one." }, { status: 410 });
+  return data({ message: "This invitation can no longer be accepted. Ask for a new one." }, { status: 410 });
 }
 
 const endings = {

@@ -49,7 +49,7 @@ export default function WorkspacesPage() {
         <WorkspaceList workspaces={workspaces} />
         <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </Card>
-      <Card title="New workspace" lead="Keys, credits and usage live in a workspace, apart from those of others.">
+      <Card title="New workspace" lead="Each workspace has its own keys, credits and usage.">
         <PostForm noValidate className="max-w-108 space-y-4">
           <ErrorSummary id="new-workspace-error" fields={{ name: failed?.message }} />
           <Field

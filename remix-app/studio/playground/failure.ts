@@ -27,7 +27,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   invalid_api_key: "You are signed out. Reload this page to sign in again.",
   insufficient_scope: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
   FORBIDDEN: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
-  workspace_mismatch: "You are no member of this workspace any more.",
+  workspace_mismatch: "You are no longer a member of this workspace.",
   CONFLICT: "Another account is signed in by now. Switch back to go on here, or reload this page.",
   CSRF_REJECTED: "This page could not be told from another site's. Reload it and try again.",
   endpoint_not_served: "This model cannot be asked that way. Choose another one.",

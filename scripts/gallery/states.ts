@@ -1,5 +1,6 @@
 import { accountStates } from "./scenes/account.ts";
 import { consoleStates } from "./scenes/console.ts";
+import { enteredStates } from "./scenes/entered.ts";
 import { playgroundStates } from "./scenes/playground.ts";
 import { referenceStates, refusalStates } from "./scenes/reference.ts";
 import { satelliteStates } from "./scenes/satellite.ts";
@@ -12,6 +13,7 @@ import type { State } from "./state.ts";
 /** Every page in its states. */
 export const states: readonly State[] = [
   ...signInStates,
+  ...enteredStates,
   ...secondStepStates,
   ...accountStates,
   ...workspaceStates,

@@ -1,0 +1,53 @@
+import { arrive, press, type Scene, statesOf } from "../state.ts";
+
+/** A second account in this browser, and a third whose session is dead. */
+async function addAccounts({ page, world }: Scene): Promise<void> {
+  for (const name of ["Nadia Lind", "Jun Park"]) {
+    const account = await world.createAccount(name, name.toLowerCase().replace(" ", "."));
+    await page.goto("/add-account");
+    await page.getByLabel("Email").fill(account.email);
+    await page.getByLabel("Password", { exact: true }).fill(account.password);
+    await press(page, "Sign in");
+    await arrive(page, "Home");
+    if (name === "Nadia Lind") await world.query("delete from auth.sessions where user_id = $1", [account.id]);
+  }
+}
+
+async function registerApp({ world }: Scene, enabled: boolean): Promise<string> {
+  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const origin = `http://127.0.0.1:${port}`;
+  const app = await world.createApp({ scopes: ["profile"], displayName: "Field notes", origins: [origin] });
+  if (!enabled) await world.query("update private.apps set enabled = false where id = $1", [app.id]);
+  return `/continue?${new URLSearchParams({ returnUrl: `${origin}/pages/7`, state: "s" })}`;
+}
+
+/** Signed in: which of several accounts, and on to an app. */
+export const enteredStates = statesOf("Sign in", [
+  [
+    "Accounts of this browser",
+    "sign-in/accounts",
+    "guest",
+    "/",
+    async (scene) => {
+      await addAccounts(scene);
+      await scene.page.goto("/accounts");
+      await scene.page.getByText("Sign out", { exact: true }).first().click();
+    },
+  ],
+  ["Continue to an app", "sign-in/continue", "guest", (scene) => registerApp(scene, true)],
+  [
+    "Continue to an app that does not answer",
+    "sign-in/continue",
+    "guest",
+    (scene) => registerApp(scene, true),
+    async ({ page }) => {
+      await page
+        .getByRole("button", { name: /^Continue as/ })
+        .first()
+        .click();
+      await page.getByRole("alert").first().waitFor();
+    },
+  ],
+  ["Continue to an app that is turned off", "sign-in/continue", "guest", (scene) => registerApp(scene, false)],
+  ["Continue to strangers", "sign-in/continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example", 404],
+]);

@@ -140,7 +140,7 @@ test.describe("without JavaScript", () => {
     await confirm(page, { text: member.email, button: "Make override" });
     await page.getByRole("link", { name: "Send recovery mail" }).click();
     await confirm(page, { text: member.email, button: "Send recovery mail" });
-    await expect(page.getByText("The recovery mail is sent.")).toBeVisible();
+    await expect(page.getByText("We sent the recovery email.")).toBeVisible();
     const subjects = async () => (await mailsTo(member.email)).map(({ subject }) => subject);
     await expect.poll(subjects).toContain("Get back into your account");
     await page.getByRole("link", { name: "Revoke override" }).click();

@@ -25,7 +25,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();
 
-      await expect(page.getByRole("status").filter({ hasText: "We mailed both addresses." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "We emailed both addresses." })).toBeVisible();
       const email = page.locator("#email");
       await expect(email.getByText("has yet to confirm")).toHaveCount(2);
       await check();
@@ -64,7 +64,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByRole("button", { name: "Change email" }).click();
       const link = await confirmationLink(newcomer.email);
       await page.getByRole("button", { name: "Take the change back" }).click();
-      await expect(page.getByRole("status").filter({ hasText: "The change is taken back." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "The change is canceled." })).toBeVisible();
       await page.goto(link);
       await expect(page.getByRole("heading", { name: "This link no longer works" })).toBeVisible();
       if (javaScriptEnabled) await expectAccessible(page);

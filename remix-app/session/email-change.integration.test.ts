@@ -44,7 +44,7 @@ describe("a change of address", () => {
   ] as const)("counts once both have confirmed, %s, and is told to both", async (_, order) => {
     const { browser, answer } = await ask();
     expect(answer.location).toBe("/settings/profile#email");
-    expect(await profile(browser)).toContain("We mailed both addresses.");
+    expect(await profile(browser)).toContain("We emailed both addresses.");
     const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
 
     const half = await confirm(first);
@@ -88,7 +88,7 @@ describe("a change of address", () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
-    expect(await profile(browser)).toMatch(/This account has none yet.*The mail holds a link to confirm/s);
+    expect(await profile(browser)).toMatch(/This account has none yet.*The email has a link to confirm/s);
     const link = new URL(await confirmationLink(newEmail));
     expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain(
       "This sets the email of your account to",
@@ -112,7 +112,7 @@ describe("a change of address", () => {
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     expect((await browser.post("/settings/profile/email-change", { do: "cancel" })).status).toBe(303);
     const text = await profile(browser);
-    expect(text).toContain("The change is taken back.");
+    expect(text).toContain("The change is canceled.");
     expect(text).not.toContain(newEmail);
     for (const link of links) {
       const { pathname, search } = new URL(link);
@@ -130,7 +130,7 @@ describe("a change of address", () => {
     await confirm(first);
     await passMailPause(account.email);
     await browser.post("/settings/profile/email-change", { do: "resend" });
-    expect(await profile(browser)).toContain("We mailed both addresses again.");
+    expect(await profile(browser)).toContain("We emailed both addresses again.");
     expect((await profile(browser)).match(/has yet to confirm/g)).toHaveLength(2);
     const link = await confirmationLink(account.email, { after: 1 });
     expect((await confirm(first)).status).toBe(410);
@@ -141,7 +141,7 @@ describe("a change of address", () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
     await browser.post("/settings/profile/email-change", { do: "resend" });
-    expect(await profile(browser)).toContain("A mail went out a moment ago.");
+    expect(await profile(browser)).toContain("We sent an email a moment ago.");
     const { status, words, headers } = await browser.post("/settings/profile/email", { email: `other-${newEmail}` });
     expect([status, words]).toEqual([429, expect.stringContaining("You can ask for others in 3 minutes.")]);
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(150);

@@ -84,7 +84,7 @@ export async function requestEmailChange(
     return { status: "sent" };
   }
   if (error.code === "over_email_send_rate_limit") {
-    return { status: "refused", httpStatus: 429, formErrors: ["A mail went out a moment ago. Try again later."] };
+    return { status: "refused", httpStatus: 429, formErrors: ["We sent an email a moment ago. Try again later."] };
   }
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message] };
   if (error.code === "insufficient_aal") {

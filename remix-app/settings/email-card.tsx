@@ -8,21 +8,21 @@ import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  sent: "We mailed both addresses. The change counts once both have confirmed.",
-  resent: "We mailed both addresses again. The links of before no longer work.",
-  canceled: "The change is taken back. The links in the mails no longer work.",
+  sent: "We emailed both addresses. The change takes effect once both have confirmed.",
+  resent: "We emailed both addresses again. Earlier links no longer work.",
+  canceled: "The change is canceled. The links in the emails no longer work.",
   none: "There is no pending change.",
 };
 /** Where the account has no address yet. */
 const firstWords = {
   ...words,
-  sent: "We mailed the address. It counts once you have confirmed it.",
-  resent: "We mailed the address again. The link of before no longer works.",
-  canceled: "It is taken back. The link in the mail no longer works.",
+  sent: "We emailed the address. The change takes effect once you confirm it.",
+  resent: "We emailed the address again. The earlier link no longer works.",
+  canceled: "The change is canceled. The link in the email no longer works.",
 };
 const failures = {
-  "too-soon": "A mail went out a moment ago. Wait a minute, then send them again.",
-  failed: "The mails could not be sent right now. Try again in a moment.",
+  "too-soon": "We sent an email a moment ago. Wait a minute, then try again.",
+  failed: "We could not send the emails. Try again in a moment.",
 };
 const actionPath = "/settings/profile/email-change";
 
@@ -77,7 +77,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
         <strong className="font-semibold">
           <Address>{change.newEmail}</Address>
         </strong>
-        , asked for <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} mail holds a link to
+        , asked for <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} email has a link to
         confirm:
       </p>
       <dl className="space-y-1">
@@ -92,7 +92,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
       </dl>
       <AccountForm action={actionPath} data-once className="flex flex-wrap gap-3">
         <Button variant="secondary" name="do" value="resend">
-          {change.email === null ? "Send the mail again" : "Send the mails again"}
+          {change.email === null ? "Send the email again" : "Send the emails again"}
         </Button>
         <Button variant="secondary" name="do" value="cancel">
           Take the change back

@@ -66,13 +66,13 @@ export default function ConsoleOverridePage() {
   const effects =
     step === "send"
       ? [
-          `${email} gets a mail with a link and a code. Either signs in once, within 15 minutes, and nobody here sees them.`,
+          `${email} gets an email with a link and a code. Either one signs in once, within 15 minutes. Administrators cannot see them.`,
           "Any earlier email stops working. Once used, it lifts a ban, confirms the email, and signs the account out of every device and app.",
           made,
         ]
       : [
           `From the moment you confirm, ${email} is blocked again by whatever blocks it.`,
-          "Recovery mails that were sent under it work no more. Who is signed in already stays so.",
+          "Recovery emails sent under it stop working. Anyone already signed in stays signed in.",
           made,
         ];
   return (

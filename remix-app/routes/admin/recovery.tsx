@@ -13,9 +13,9 @@ import { Notice } from "../../ui/notice.tsx";
 export const meta: MetaFunction = () => [{ title: "Recovery · Console · Gatehouse" }];
 
 const doneWords: Record<string, string> = {
-  new: "The override is made. It holds from now on.",
-  send: "The recovery mail is sent. Its link and code work for 15 minutes, once; ones of before work no more.",
-  revoke: "The override is revoked, and what was sent under it works no more.",
+  new: "The override is in effect.",
+  send: "We sent the recovery email. Its link and code work once, for 15 minutes. Earlier ones no longer work.",
+  revoke: "The override is revoked. Recovery emails sent under it no longer work.",
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {

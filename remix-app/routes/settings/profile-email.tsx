@@ -47,11 +47,11 @@ export default function ChangeEmailPage() {
         lead={
           current ? (
             <>
-              Now it is <strong className="font-semibold text-ink">{current}</strong>. We mail both addresses. The
-              change counts once both have confirmed; until then you sign in as before.
+              Your email is <strong className="font-semibold text-ink">{current}</strong>. We will email both addresses.
+              The change takes effect once both have confirmed; until then you sign in as before.
             </>
           ) : (
-            "The account has none yet. We mail this address. It counts once you have confirmed it."
+            "This account has no email yet. We will email this address. The change takes effect once you confirm it."
           )
         }
       >

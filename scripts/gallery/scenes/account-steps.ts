@@ -80,7 +80,7 @@ export async function askForEmailChange(scene: Scene): Promise<string> {
   await scene.page.goto("/settings/profile/email");
   await scene.page.getByLabel("New email").fill(email);
   await press(scene.page, "Change email");
-  await scene.page.getByText("We mailed both addresses.").waitFor();
+  await scene.page.getByText("We emailed both addresses.").waitFor();
   return email;
 }
 

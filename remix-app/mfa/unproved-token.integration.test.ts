@@ -63,7 +63,7 @@ describe.each([
   const holdsNothing = ({ status, body }: DataAnswer) =>
     status >= 400 ? status < 500 : body === null || (Array.isArray(body) && body.length === 0);
 
-  /** Whatever the catalogue has, so that what comes tomorrow is tried too. */
+  /** All objects of the catalogue, so later ones are tried too. */
   const relations = () =>
     query<{ schema: string; name: string; key: string }>(
       `select n.nspname as schema, c.relname as name, (

@@ -53,7 +53,7 @@ describe("a change of address", () => {
     expect((await signIn(newEmail)).signedIn).toBe(false);
     const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
     expect(asked.words).toContain("this is the last step");
-    // Whoever opens the link sees the new address, and of the account's own one the first letter.
+    // The link's page shows the new address, and only the first letter of the account's own.
     expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
     expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
 

@@ -166,7 +166,7 @@ describe("a code is refused", () => {
     }
   });
 
-  test.each(["", "12345", "12345678901", "abcdefghij"])("where it is no code: %j", async (code) => {
+  test.each(["", "12345", "12345678901", "abcdefghij"])("if it is not a code: %j", async (code) => {
     expect((await enter(browser, code)).status).toBe(400);
     expect(await sessionsOf(person)).toEqual([]);
   });
@@ -377,7 +377,7 @@ test("an unconfirmed account gets its confirmation instead, and no code opens it
   const link = await confirmationLink(person.email);
   expect((await mailsTo(person.email)).map(({ subject }) => subject)).toEqual(["Confirm your email address"]);
   const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
-  // Whoever signed up with the address chose its password.
+  // Somebody else may have signed up with the address and chosen its password.
   expect(answer.location).toMatch(/^\/reset-password\?first=/);
 });
 
@@ -391,7 +391,7 @@ test("an unknown address gets no account and no mail", async () => {
   expect(await query("select from auth.users where email = $1", [email])).toEqual([]);
 });
 
-test("an account with an authenticator goes on to the second step", async () => {
+test("sends an account with an authenticator to the second step", async () => {
   await insertAuthenticators(person, ["Phone"]);
   const browser = openBrowser(base);
   await askForCode(browser);

@@ -74,7 +74,7 @@ describe("an account that somebody else signed up for", () => {
     expect(JSON.stringify(account)).not.toMatch(/squatter|evil/i);
   });
 
-  test("lets nobody in who keeps trying its password while the owner confirms", async () => {
+  test("refuses a squatter who keeps trying the password while the owner confirms", async () => {
     const fields = await linkFields(0);
     let confirmed = false;
     const codes: (string | undefined)[] = [];

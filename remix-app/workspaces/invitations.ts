@@ -41,7 +41,7 @@ function hashOf(token: string): string {
 }
 
 /**
- * A page of the invitations that nobody has accepted yet, the newest first.
+ * A page of open invitations, newest first.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
  */
 export async function listInvitations(

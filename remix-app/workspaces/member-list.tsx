@@ -9,7 +9,7 @@ import { roleLabel } from "./roles.ts";
 
 type Roles = readonly { id: string; name: string }[];
 
-/** With more roles to choose from, a choice beside each member would be most of the page. */
+/** With more roles, a choice for each member would be most of the page. */
 const rolesBesideMember = 6;
 
 export interface MemberListProps {

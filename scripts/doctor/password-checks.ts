@@ -46,8 +46,8 @@ const defaultCodeDigits = 6;
 const defaultCodeLifetimeSeconds = 86_400;
 
 /**
- * Checks what the identity backend demands of passwords and sign-ups itself: whoever calls it directly meets nothing of
- * what our pages demand.
+ * Checks what the identity backend demands of passwords and sign-ups itself: direct callers skip what
+ * our pages demand.
  */
 export function checkPasswords(config: AuthConfig): Finding[] {
   if (config.from === "local") return [ok(about, "a local stack starts its backend with the release's settings")];

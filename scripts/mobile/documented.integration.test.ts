@@ -144,7 +144,7 @@ describe("a sign-out", () => {
     return () => deletePerson(person);
   });
 
-  /** What the platform and the Data API say of an access token: a status, and how many profiles it reads. */
+  /** How the platform and the Data API answer an access token: a status, and how many profiles it reads. */
   async function reach(token: string) {
     const headers = { authorization: `Bearer ${token}`, apikey: supabase.publishableKey };
     const platform = await fetch(new URL("/api/v1/workspaces", base), { headers });

@@ -19,7 +19,7 @@ export async function enterApproved(person: Person, app: AuthenticatorApp): Prom
   return browser;
 }
 
-/** What a browser's Cookie header holds besides the approval. */
+/** A browser's Cookie header without the approval. */
 export function cookieWithoutApproval(browser: Pick<SignedInBrowser, "cookie">): string {
   return browser
     .cookie()

@@ -135,7 +135,7 @@ describe("the first confirmation of an email", () => {
     );
   });
 
-  test("keeps the workspace that nobody has used", async ({ db }) => {
+  test("keeps an unused workspace", async ({ db }) => {
     const user = await signUp(db);
     await confirm(db, user);
     const [workspace] = await db.query("select id from public.workspaces where personal_user_id = $1", [user.id]);

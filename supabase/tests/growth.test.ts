@@ -7,7 +7,7 @@ import { readStack } from "../../scripts/test/stack.ts";
 
 const small = { runs: 1_000, accounts: 50 };
 const tenfold = { runs: 10_000, accounts: 500 };
-/** The tables that `fill` writes to, triggers included, and those that the operations read beside them. */
+/** The tables that `fill` writes to, triggers included, and others that the operations read. */
 const filled = [
   "ai.runs",
   "ai.credit_ledger",
@@ -44,7 +44,7 @@ test("lists and searches read as many rows among ten times as many, after six ex
       await fill(client, { tenant, size, ...progress });
       // These alone: of others, what is noted here would stay after the rollback.
       await client.query(`analyze ${filled.join(", ")}`);
-      // A small table is read whole, whatever indexes it has. Hosted disks read at random as fast as in order.
+      // The planner reads a small table whole. On hosted disks, random reads are as fast as sequential ones.
       await client.query("set local enable_seqscan = off; set local random_page_cost = 1.1");
       const read: { what: string; bound: Bound; rows: number }[] = [];
       for (const operation of operations(tenant)) {

@@ -53,7 +53,7 @@ export function createCommuter(
   /** Null until both people are signed in. */
   let active: Held | null = null;
   let quietUntil = 0;
-  /** Until then a server may still work on a switch whose client left, so nobody can tell which account is active. */
+  /** Until then a server may still work on a switch whose client left, so the active account is unknown. */
   let unsureUntil = 0;
 
   const openOn = (base: string, held = cookie) =>
@@ -105,7 +105,7 @@ export function createCommuter(
     const after = kept && elsewhere ? await sessionOf(openOn(elsewhere, kept.cookie())) : null;
     const lost = [...seen, after].find((one) => one === "none" || (one !== null && !isSame(one, before)));
     if (lost) {
-      note("lost", lost === "none" ? "there is no session any more" : `it acts as ${lost.userId}`);
+      note("lost", lost === "none" ? "the session has ended" : `it acts as ${lost.userId}`);
       forget();
     } else if (seen.includes(null) || after === null) {
       note("doubtful", "a server did not answer");
@@ -148,7 +148,7 @@ export function createCommuter(
     note("arrived", "");
   }
 
-  /** Sends a switch and goes away while the server works on it; what it answers reaches nobody. */
+  /** Sends a switch and disconnects while the server works on it. */
   async function startAndLeave(base: string, accountId: string): Promise<void> {
     const leaving = new AbortController();
     const described = { actor: name, what: `POST ${switchPath}`, target: "web" } as const;
@@ -181,7 +181,7 @@ export function createCommuter(
       if (Date.now() < unsureUntil) return;
       const held = await sessionOf(openOn(pair()[0]));
       if (held === "none") {
-        journal.find(name, "the session is over, and nobody ended it");
+        journal.find(name, "the session ended, and no request ended it");
         return forget();
       }
       active = held;

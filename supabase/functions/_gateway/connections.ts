@@ -90,8 +90,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 }
 
 /**
- * Whether Postgres reported the error, so it has rolled back the statement. A lost server is no proof of that: the
- * statement may have been committed before.
+ * Whether Postgres reported the error, so it has rolled back the statement. After a lost server, the
+ * statement may have been committed.
  */
 export function wasUndone(error: unknown): boolean {
   const state = sqlState(error);

@@ -266,7 +266,7 @@ describe.for(plainHosts)("functions on $deno in the loop $loop, where a left cal
 
   test("settle every run and serve on when clients leave, without an unhandled rejection", () => callAndLeave(host));
 
-  test("complete five streams beside one that its client leaves, and book all six", async () => {
+  test("complete five streams while the client of a sixth leaves, and book all six", async () => {
     const requestIds = Array.from({ length: 6 }, () => `it-${randomUUID()}`);
     const abandonedBefore = abandoned;
     const texts = await Promise.all(requestIds.map((requestId, at) => streamTo(host, { requestId, leaves: at === 0 })));

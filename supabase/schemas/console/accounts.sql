@@ -87,7 +87,7 @@ create or replace function private.containing(term text) returns text
 as $$
   select '%' || regexp_replace(lower(term), '([%_\\])', '\\\1', 'g') || '%'
 $$;
-comment on function private.containing(text) is 'A pattern for like: lower-case text that contains a term, whatever characters it has.';
+comment on function private.containing(text) is 'A pattern for like: lower-case text that contains a term, with its special characters escaped.';
 
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb

@@ -166,7 +166,7 @@ describe.each(runtimes)(
       });
     });
 
-    test.each(["/_shared", "/unknown", "/"])("%s is no function", async (url) => {
+    test.each(["/_shared", "/unknown", "/"])("%s is not a function", async (url) => {
       const answer = await fetch(host.url + url);
       expect(answer.status).toBe(404);
       expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });

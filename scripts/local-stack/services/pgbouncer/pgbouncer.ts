@@ -16,7 +16,7 @@ export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | und
 }
 
 /**
- * Writes the settings of a pooler in transaction mode beside the cluster.
+ * Writes the settings of a pooler in transaction mode into the folder of the cluster.
  * @returns the arguments to start it with, and who it runs as: like Postgres it refuses to be root
  */
 export function configurePgBouncer(options: {

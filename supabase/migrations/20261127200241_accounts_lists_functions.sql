@@ -3716,7 +3716,7 @@ comment on function private.caller_claims() is
 comment on function private.clear_unproven_metadata() is
   'Begins the first confirmation of an email, and removes metadata that its owner did not write.';
 
-comment on function private.containing(text) is 'A pattern for like: lower-case text that contains a term, whatever characters it has.';
+comment on function private.containing(text) is 'A pattern for like: lower-case text that contains a term, with its special characters escaped.';
 
 comment on function private.continue_account_session(jsonb) is
   'Replaces an account''s session by one that continues it without another sign-in, as a QR handoff does: { deviceId, '

@@ -91,7 +91,7 @@ function readWorkspaceCursor(cursor: string): string[] | null {
 
 /**
  * An app with a page of the workspaces that it is linked to.
- * @throws Response 404 where there is no such app, 400 INVALID_REQUEST for an invalid cursor
+ * @throws Response 404 for an unknown app, 400 INVALID_REQUEST for an invalid cursor
  */
 export async function requireApp(
   context: AppLoadContext,

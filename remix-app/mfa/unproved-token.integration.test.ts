@@ -205,7 +205,7 @@ describe.each([
       expect(await query("select from ai.runs where workspace_id = $1", [workspaceId])).toEqual([]);
     });
 
-    test("of an account whose policy nobody can read is 503", async () => {
+    test("of an account with an unreadable policy is 503", async () => {
       await query(
         `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
        update auth.users set raw_app_meta_data = raw_app_meta_data || '{"platform_required_mfa": []}'

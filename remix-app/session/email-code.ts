@@ -100,8 +100,8 @@ export async function redeemCode(
 const remembered = z.object({ email: z.string(), until: z.number() });
 
 /**
- * Only the browser that asked for a code may enter it, and for the address that it asked for: nobody can make another
- * browser sign in to an account of theirs.
+ * Remembers the address that this browser asked for a code for. Another browser cannot enter the code, so an attacker
+ * cannot sign it in to the attacker's account.
  */
 export function rememberRequest(context: CookieContext & KeyContext, email: string): void {
   const until = Date.now() + cookies.codeRequest.maxAgeSeconds * 1_000;

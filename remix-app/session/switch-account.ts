@@ -214,7 +214,7 @@ export function entryPath({
   return redirectTarget(targetRoute, { context, fallback });
 }
 
-/** Why there is no device: a visitor or a bearer has none; a cookie's session could not be checked. */
+/** Why a request has no device: it is a visitor's or a bearer's, or its cookie's session could not be checked. */
 export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
   const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
   return none ? "no_device" : "unavailable";

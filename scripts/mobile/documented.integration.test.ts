@@ -13,7 +13,7 @@ import { readStack } from "../test/stack.ts";
 const stack = readStack();
 const { base, supabase } = stack;
 const journey = oauthJourney(stack);
-/** Stands in for an app's own address: Supabase Auth lets codes go to loopback addresses of the site's host. */
+/** Replaces an app's own address: Supabase Auth lets codes go to loopback addresses of the site's host. */
 const appOrigin = "http://127.0.0.1:9";
 
 function openApp(): SupabaseClient {

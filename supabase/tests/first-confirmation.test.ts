@@ -169,7 +169,7 @@ describe("an account that somebody used before another person confirms its email
     expect(left).toEqual({ encrypted_password: "", email_change: "", email_change_token_new: "", sessions: 0 });
   });
 
-  test("keeps the password where nobody has signed in yet: it may be the owner's", async ({ db }) => {
+  test("keeps the password before the first sign-in: it may be the owner's", async ({ db }) => {
     const user = await signUp(db);
     await db.query("update auth.users set encrypted_password = 'typed' where id = $1", [user.id]);
     await confirm(db, user);

@@ -121,7 +121,7 @@ describe("the data api", () => {
       expect(await change("/counters?id=eq.2", method)).toMatchObject({ status: 200, body: [{ id: 2 }] });
     });
 
-    // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only, whatever the method.
+    // PostgREST, "Transactions", "Access Mode": STABLE and IMMUTABLE functions are read-only for every method.
     test.each(["stable_count", "immutable_count", "mixed"])("runs %s read-only by POST", async (name) => {
       const before = await values();
       expect(await call(service, name)).toMatchObject({ status: 405, body: { code: "25006" } });

@@ -201,3 +201,36 @@ pooled(
     });
   },
 );
+
+pooled("of 20 concurrent replacements of one invoice, one is kept", async () => {
+  const tenant = await boundTenant();
+  const [bound] = await shared.query<{ app: string; owner: string }>(
+    `select k.external_app_id as app, m.user_id as owner
+     from ai.keys k join public.workspace_members m on m.workspace_id = k.workspace_id where k.workspace_id = $1`,
+    [tenant.workspaceId],
+  );
+  const keep = async (reference: string, changes: object = {}) => {
+    const [row] = await shared.query("select ai.record_provider_invoice($1, $2, $3, $4) as answer", [
+      bound?.owner,
+      tenant.workspaceId,
+      bound?.app,
+      JSON.stringify({
+        provider: "openai",
+        reference,
+        amountUsd: "1",
+        issuedOn: "2026-01-31",
+        reviewedAt: "2026-02-01T00:00:00Z",
+        ...changes,
+      }),
+    ]);
+    return row?.answer;
+  };
+  await keep("INV-1");
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => keep(`INV-1.${n}`, { replaces: "INV-1" })));
+  const stored = answers.filter(({ outcome }) => outcome === "stored");
+  expect(stored).toHaveLength(1);
+  const others = answers.filter(({ outcome }) => outcome !== "stored");
+  expect(others).toMatchObject(
+    others.map(() => ({ refused: "invoice_conflict", id: stored[0].id, param: "replaces" })),
+  );
+});

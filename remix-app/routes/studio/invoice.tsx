@@ -38,6 +38,11 @@ export default function InvoicePage() {
         </Link>
       }
     >
+      {invoice.replacedBy ? (
+        <Notice tone="warn">
+          {invoice.replacedBy} replaces it, so it no longer counts. It is kept as it was recorded.
+        </Notice>
+      ) : null}
       {searchParams.has("recorded") ? <Notice tone="good">The invoice is recorded. This is its receipt.</Notice> : null}
       <Card title="What was recorded">
         <Facts

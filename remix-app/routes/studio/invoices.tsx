@@ -6,6 +6,7 @@ import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import type { InvoiceRecord } from "../../studio/costs/provider-import-schema.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
+import { kindNames, signedAmount } from "../../studio/invoices/invoice-words.ts";
 import { searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
@@ -43,13 +44,21 @@ export default function InvoicesPage() {
   const columns: [DataColumn<InvoiceRecord>, ...DataColumn<InvoiceRecord>[]] = [
     {
       label: "Invoice",
-      cell: ({ id, reference, provider, appName }) => (
+      cell: ({ id, reference, provider, appName, kind, replaces, replacedBy }) => (
         <>
           <Link className="link break-all font-medium" to={`${base}/${id}`}>
             {reference}
           </Link>
           <span className="block text-muted text-small">
-            <Dotted facts={[provider, appName]} />
+            <Dotted
+              facts={[
+                provider,
+                appName,
+                kind === "invoice" ? null : kindNames[kind],
+                replaces && `replaces ${replaces}`,
+                replacedBy && `replaced by ${replacedBy}, doesn’t count`,
+              ]}
+            />
           </span>
         </>
       ),
@@ -65,7 +74,7 @@ export default function InvoicesPage() {
       ),
     },
     { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
-    { label: "Amount", numeric: true, small: "aside", cell: ({ amountUsd }) => <Usd amount={amountUsd} /> },
+    { label: "Amount", numeric: true, small: "aside", cell: (invoice) => <Usd amount={signedAmount(invoice)} /> },
   ];
   const filtered = Object.keys(filter).length > 0;
   return (
@@ -87,6 +96,9 @@ export default function InvoicesPage() {
         figures={[
           { label: "Invoiced", value: <Usd amount={totals.amountUsd} /> },
           { label: "Invoices", value: totals.records.toLocaleString("en") },
+          ...(totals.replacedRecords > 0
+            ? [{ label: "Replaced", value: totals.replacedRecords.toLocaleString("en") }]
+            : []),
         ]}
       />
       <Card title="All invoices">

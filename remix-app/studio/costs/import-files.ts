@@ -1,4 +1,5 @@
 import type { CsvColumn } from "../../http/csv.ts";
+import { signedAmount } from "../invoices/invoice-words.ts";
 import type { ComparedCosts } from "./cost-comparison.ts";
 import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
 import { type ReconciledCell, stateWords } from "./reconciliation.ts";
@@ -37,7 +38,10 @@ export const invoiceColumns: readonly CsvColumn<InvoiceRecord>[] = [
   { name: "account_id", value: (invoice) => invoice.accountId },
   { name: "app", value: (invoice) => invoice.appName },
   { name: "app_id", value: (invoice) => invoice.appId },
-  { name: "amount_usd", value: (invoice) => invoice.amountUsd },
+  { name: "kind", value: (invoice) => invoice.kind },
+  { name: "replaces", value: (invoice) => invoice.replaces },
+  { name: "replaced_by", value: (invoice) => invoice.replacedBy },
+  { name: "amount_usd", value: (invoice) => signedAmount(invoice) },
   { name: "issued_on", value: (invoice) => invoice.issuedOn },
   { name: "period_start", value: (invoice) => invoice.periodStart },
   { name: "period_end", value: (invoice) => invoice.periodEnd },

@@ -19,11 +19,11 @@ const costRecord = z.object({
   recordedAt: z.string(),
   /** How many observations have been written into it. */
   revision: count,
-  /** Whether it counts in totals; a run does not where its account's day is known. */
+  /** Whether it counts in totals. A run does not when its account's day is known, nor a service when the day has a total. */
   counted: z.boolean(),
   /** Which account day stands for one that does not count, by its externalRunId. */
   replacedBy: z.string().nullable(),
-  /** For which runs an account day that counts stands. */
+  /** The runs, and a total's services, that an account day stands for. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;
@@ -45,6 +45,11 @@ export const invoiceRecord = z.object({
   provider: z.string(),
   accountId: z.string().nullable(),
   reference: z.string(),
+  /** The amount of a credit note is positive, and is subtracted. */
+  kind: z.enum(["invoice", "credit_note"]),
+  /** The reference that this one corrects, and the one that corrects this one. A replaced invoice does not count. */
+  replaces: z.string().nullable(),
+  replacedBy: z.string().nullable(),
   amountUsd: amountText,
   issuedOn: z.string(),
   periodStart: z.string().nullable(),
@@ -57,7 +62,12 @@ export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
-  totals: z.object({ amountUsd: amountText, records: count }),
+  totals: z.object({
+    /** Of those that count; of a month, the shares of its days. */
+    amountUsd: amountText,
+    records: count,
+    replacedRecords: count,
+  }),
   records: z.array(invoiceRecord),
 });
 

@@ -19,11 +19,15 @@ const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =
   cellsOf({ ...month, ...changes }, { today })[0]?.state;
 
 describe("the state of a month", () => {
-  test("agrees where all three are one amount, and only then", () => {
+  test("agrees where all three are one amount, and matches where they round to it", () => {
     expect(stateOf()).toBe("agrees");
-    expect(stateOf({ invoicedDifferenceUsd: "0.000000000001" })).toBe("invoice_differs");
-    expect(stateOf({ invoicedDifferenceUsd: "-0.000000000001" })).toBe("invoice_differs");
-    expect(stateOf({ importedDifferenceUsd: "0.000000000001" })).toBe("metering_differs");
+    for (const sign of ["", "-"]) {
+      expect(stateOf({ invoicedDifferenceUsd: `${sign}0.000000000001` })).toBe("rounding");
+      expect(stateOf({ invoicedDifferenceUsd: `${sign}0.004999999999` })).toBe("rounding");
+      expect(stateOf({ invoicedDifferenceUsd: `${sign}0.005` })).toBe("invoice_differs");
+      expect(stateOf({ importedDifferenceUsd: `${sign}0.004999999999` })).toBe("rounding");
+      expect(stateOf({ importedDifferenceUsd: `${sign}0.005` })).toBe("metering_differs");
+    }
   });
 
   test("says what is missing by what there is, not by its amount", () => {

@@ -10,6 +10,7 @@ export type CellState =
   | "invoice_missing"
   | "invoice_differs"
   | "metering_differs"
+  | "rounding"
   | "agrees";
 
 /** A month of a provider, of all its accounts or of one; amounts are exact texts. */
@@ -65,6 +66,11 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
     tone: "warn",
     next: "Look for calls that went past the gateway, runs whose usage was estimated, and prices that changed.",
   },
+  rounding: {
+    name: "Matches (rounding)",
+    tone: "good",
+    next: "Nothing to do: the amounts differ by less than half a cent.",
+  },
   agrees: { name: "Agrees", tone: "good", next: "Nothing to do." },
 };
 
@@ -108,12 +114,16 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
   }
   if (cell.importedRecords === 0) return "costs_missing";
   if (cell.invoices === 0) return "invoice_missing";
-  if (!isZero(cell.invoicedDifferenceUsd)) return "invoice_differs";
+  if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
   // What is not metered here at all, or is hidden, has nothing to differ from.
-  if (cell.runs > 0 && cell.importedDifferenceUsd !== null && !isZero(cell.importedDifferenceUsd)) {
-    return "metering_differs";
-  }
-  return "agrees";
+  const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
+  if (!rounds(metered)) return "metering_differs";
+  return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";
+}
+
+/** Whether an amount is less than half a cent, either way. */
+function rounds(amount: string): boolean {
+  return Math.abs(Number(amount)) < 0.005;
 }
 
 function isZero(amount: string): boolean {

@@ -23,14 +23,17 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
         <Row term={`Imported of the account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`}`}>
           <Usd amount={importedUsd} />
         </Row>
-        <Row term="The invoice less what was imported" strong>
-          <DifferenceText usd={importedDifferenceUsd} percent={percentOf(importedDifferenceUsd, importedUsd)} />
-        </Row>
         {otherInvoices > 0 ? (
-          <Row term={`${otherInvoices === 1 ? "Another invoice" : `${otherInvoices} other invoices`} of the account`}>
+          <Row term={`${otherInvoices === 1 ? "Another invoice" : `${otherInvoices} other invoices`} in these days`}>
             <Usd amount={otherInvoicesUsd} />
           </Row>
         ) : null}
+        <Row
+          term={otherInvoices > 0 ? "All invoices less what was imported" : "The invoice less what was imported"}
+          strong
+        >
+          <DifferenceText usd={importedDifferenceUsd} percent={percentOf(importedDifferenceUsd, importedUsd)} />
+        </Row>
       </dl>
     </div>
   );

@@ -8,10 +8,14 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 
-const texts: Record<Exclude<InvoiceField, "appId">, Texts> = {
+const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   provider: { label: "Provider", hint: "As runs and imports name it, such as openai.", required: true },
   accountId: { label: "Account", hint: "As imports name it. Empty for a provider without accounts." },
   reference: { label: "Reference", hint: "The invoice’s own number, such as INV-2026-01.", required: true },
+  replaces: {
+    label: "Replaces",
+    hint: "Optional: the reference of the recorded invoice that this one corrects. That one no longer counts.",
+  },
   amountUsd: {
     label: "Amount in US dollars",
     hint: "With a point and without commas, such as 1234.56. Kept to the last digit.",
@@ -19,7 +23,11 @@ const texts: Record<Exclude<InvoiceField, "appId">, Texts> = {
     required: true,
   },
   issuedOn: { label: "Issued on", hint: "The day on the invoice.", type: "date", required: true },
-  periodStart: { label: "Period’s first day", hint: "Optional, but it says in which month it counts.", type: "date" },
+  periodStart: {
+    label: "Period’s first day",
+    hint: "Optional. The amount is spread over the period by day.",
+    type: "date",
+  },
   periodEnd: { label: "Period’s last day", hint: "Optional. Days are those of UTC, both whole.", type: "date" },
 };
 
@@ -61,6 +69,11 @@ export function InvoiceEntryForm({
           </option>
         ))}
       </Select>
+      <Select name="kind" label="Kind" defaultValue={typed.kind || "invoice"}>
+        <option value="invoice">Invoice</option>
+        <option value="credit_note">Credit note: its amount is subtracted</option>
+      </Select>
+      {errors.kind ? <p className="text-bad text-small">{errors.kind}</p> : null}
       {Object.entries(texts).map(([name, field]) => (
         <Field
           key={name}

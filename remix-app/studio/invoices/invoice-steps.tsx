@@ -17,8 +17,8 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
     <>
       {comparison && comparison.otherInvoices > 0 ? (
         <Notice tone="warn">
-          Another invoice of this account is recorded for the period. Both count: make sure that this is not the same
-          one under another reference.
+          Another invoice of this account counts for the period. If this one corrects it, go back and enter its
+          reference under “Replaces”. Otherwise both count.
         </Notice>
       ) : null}
       <Card title="How it compares" lead="What was metered and imported for its period.">
@@ -46,9 +46,11 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
   );
 }
 
-const blank = { accountId: null, periodStart: null, periodEnd: null };
+const blank = { accountId: null, kind: "invoice", replaces: null, periodStart: null, periodEnd: null } as const;
 
 const names: Record<string, string> = {
+  kind: "the kind",
+  replaces: "what it replaces",
   amountUsd: "the amount",
   issuedOn: "the day of issue",
   periodStart: "the period’s first day",
@@ -84,12 +86,15 @@ export function InvoiceConflictCards({
         <div className="space-y-5">
           <ul className="max-w-prose list-disc space-y-1 pl-5">
             <li>If the recorded one is right, there is nothing to do.</li>
-            <li>If the provider corrected it, enter the correcting invoice under its own reference.</li>
+            <li>
+              If the provider corrected it, enter the corrected invoice under its own reference, and {kept.reference}{" "}
+              under “Replaces”.
+            </li>
             <li>If it is another account’s invoice, name that account.</li>
             <li>
-              If the recorded one is wrong, record a new one under a reference that says so, such as{" "}
-              <code className="break-all">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and keep both in mind:
-              each counts.
+              If it was recorded wrongly, enter it under a new reference, such as{" "}
+              <code className="break-all">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and {kept.reference}{" "}
+              under “Replaces”: only the new one counts.
             </li>
           </ul>
           <PostForm className="flex flex-wrap gap-3">

@@ -5,7 +5,16 @@ import type { InvoiceRecorder } from "./invoice-entry.ts";
 export function invoiceFacts(
   invoice: Pick<
     InvoiceRecord,
-    "provider" | "accountId" | "reference" | "amountUsd" | "issuedOn" | "periodStart" | "periodEnd" | "reviewedAt"
+    | "provider"
+    | "accountId"
+    | "reference"
+    | "kind"
+    | "replaces"
+    | "amountUsd"
+    | "issuedOn"
+    | "periodStart"
+    | "periodEnd"
+    | "reviewedAt"
   > & { appName: string | null },
 ): [term: string, text: string][] {
   return [
@@ -13,11 +22,20 @@ export function invoiceFacts(
     ["Provider", invoice.provider],
     ["Account", invoice.accountId ?? "none"],
     ["Reference", invoice.reference],
-    ["Amount", `${invoice.amountUsd} USD`],
+    ["Kind", kindNames[invoice.kind]],
+    ...(invoice.replaces === null ? [] : [["Replaces", invoice.replaces] satisfies [string, string]]),
+    ["Amount", `${signedAmount(invoice).replace("-", "−")} USD`],
     ["Issued on", invoice.issuedOn],
     ["Period", periodOf(invoice)],
     ["Reviewed at", momentInWords(invoice.reviewedAt)],
   ];
+}
+
+export const kindNames: Record<InvoiceRecord["kind"], string> = { invoice: "Invoice", credit_note: "Credit note" };
+
+/** What an invoice adds to totals: exact text, negative for a credit note. */
+export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "amountUsd">): string {
+  return kind === "credit_note" && /[1-9]/.test(amountUsd) ? `-${amountUsd}` : amountUsd;
 }
 
 /** To the second; empty where there is none. */
@@ -44,6 +62,8 @@ export const invoiceFields = [
   "provider",
   "accountId",
   "reference",
+  "kind",
+  "replaces",
   "amountUsd",
   "issuedOn",
   "periodStart",

@@ -18,7 +18,9 @@ const recorded = z.union([
     refused: z.literal("invoice_conflict"),
     /** The kept one, and by which fields it differs. */
     id: z.uuid(),
-    differs: z.array(z.enum(["amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
+    differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
+    /** Says that another invoice replaces what this one would. */
+    message: z.string().optional(),
   }),
   z.object({
     refused: z.enum(["not_allowed", "app_not_linked", "invalid_request"]),
@@ -59,7 +61,9 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
     case "invoice_conflict":
       throw problem("CONFLICT", {
         requestId,
-        detail: "An invoice of this reference is kept already, in another state. Invoices are never changed.",
+        detail:
+          answer.message ??
+          "An invoice with this reference is recorded already with other values. Invoices never change.",
       });
     case "invalid_request":
       throw problem("INVALID_REQUEST", {
@@ -127,6 +131,7 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
     case "not_allowed":
       throw problem("FORBIDDEN", { requestId: context.requestId });
     case "invoice_conflict": {
+      if (answer.message) return { at: "form", typed, errors: { replaces: answer.message } };
       const differs = answer.differs.filter((field) => field !== "reviewedAt");
       if (differs.length === 0) return { at: "receipt", id: answer.id };
       const reader = { kind: "member", ...member } as const;
@@ -134,6 +139,9 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
       return { at: "conflict", typed, draft, kept: invoice, differs };
     }
     default:
+      if ("param" in answer && (answer.param === "replaces" || answer.param === "kind")) {
+        return { at: "form", typed, errors: { [answer.param]: answer.message } };
+      }
       // An app that was unlinked meanwhile, or a review of another time than ours: what is wrong shows at the next review.
       return review(context, entry);
   }

@@ -52,6 +52,10 @@ export const providerCostBatch = z.strictObject({
 const invoiceFields = z.strictObject({
   provider: label,
   reference: label,
+  /** The amount of a credit note is positive, and is subtracted. */
+  kind: z.enum(["invoice", "credit_note"]).optional(),
+  /** The reference of the invoice that this one corrects. */
+  replaces: label.optional(),
   issuedOn: utcDay,
   reviewedAt: utcTime,
   amountUsd: amount,

@@ -61,6 +61,18 @@ describe("POST /v1/provider-invoices", () => {
     expect((await post({ ...invoice, accountId: "other", amountUsd: 1 })).status).toBe(200);
   });
 
+  test("a corrected invoice names the one that it replaces, once; a credit note is a kind of its own", async () => {
+    const first = invoiceOf();
+    await post(first);
+    const second = invoiceOf({ replaces: first.reference, amountUsd: 8 });
+    expect((await post(second)).status).toBe(200);
+    const { status, body } = await post(invoiceOf({ replaces: first.reference }));
+    expect([status, body.error.code, body.error.param]).toEqual([409, "invoice_conflict", "replaces"]);
+    expect(body.error.message).toContain(`${first.reference} is already replaced by ${second.reference}.`);
+    expect((await post(invoiceOf({ kind: "credit_note" }))).status).toBe(200);
+    expect(await kept(second.reference)).toMatchObject([{ replaces: first.reference, kind: "invoice" }]);
+  });
+
   const at = (seconds: number) => new Date(Date.now() + seconds * 1_000).toISOString();
   const yesterday = at(-86_400).slice(0, 10);
   test.for([
@@ -77,6 +89,8 @@ describe("POST /v1/provider-invoices", () => {
       { periodStart: "2026-01-02", periodEnd: "2026-01-01" },
     ],
     ["currency", { currency: "USD" }, { currency: "usd" }],
+    ["kind", { kind: "credit_note" }, { kind: "refund" }],
+    ["replaces", {}, { replaces: "not-recorded" }],
     ["note", {}, { note: "unknown field" }],
     ["workspaceId", {}, { workspaceId: randomUUID() }],
     ["appId", {}, { appId: randomUUID() }],

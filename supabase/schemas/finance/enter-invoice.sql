@@ -19,13 +19,7 @@ begin
   if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
-  select * into kept
-  from ai.external_provider_invoices i
-  where i.workspace_id = workspace
-    and i.app_id = app
-    and i.provider = record ->> 'provider'
-    and i.account_id is not distinct from record ->> 'accountId'
-    and i.reference = record ->> 'reference';
+  kept := ai.find_invoice(workspace, app, record, record ->> 'reference');
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
@@ -86,6 +80,7 @@ declare
   last_day date := upper(days) - 1;
   window_from timestamptz := first_day::timestamp at time zone 'UTC';
   window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
+  own_amount numeric := (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end;
   imported record;
   others record;
 begin
@@ -98,12 +93,14 @@ begin
   where c.counted
     and (c.cost).provider = record ->> 'provider'
     and (c.cost).account_id is not distinct from record ->> 'accountId';
-  select coalesce(sum(i.amount_usd), 0) as amount, count(*) as invoices into others
+  select coalesce(sum(ai.invoice_amount(i, days)), 0) as amount, count(*) as invoices into others
   from ai.external_provider_invoices i
   where i.workspace_id = workspace
     and i.provider = record ->> 'provider'
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
+    and ai.invoice_replacement(i) is null
+    and i.reference is distinct from record ->> 'replaces'
     and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
   return jsonb_build_object(
     'firstDay', first_day,
@@ -116,7 +113,7 @@ begin
     ) end,
     'importedUsd', trim_scale(imported.amount)::text,
     'importedRecords', imported.records,
-    'importedDifferenceUsd', trim_scale((record ->> 'amountUsd')::numeric - imported.amount)::text,
+    'importedDifferenceUsd', trim_scale(own_amount + others.amount - imported.amount)::text,
     'otherInvoicesUsd', trim_scale(others.amount)::text,
     'otherInvoices', others.invoices
   );
@@ -124,7 +121,8 @@ end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
-  '(ai.invoice_days), and the other invoices of its account in these days. Null for more than 366 days. Granted to nobody.';
+  '(ai.invoice_days), the other invoices of its account that count in these days, and what all of them differ from the '
+  'import by. Null for more than 366 days. Granted to nobody.';
 
 create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
   language sql

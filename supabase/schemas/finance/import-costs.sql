@@ -89,7 +89,8 @@ begin
     and c.external_run_id = record ->> 'externalRunId';
   if stored.observed_at > observed then
     return jsonb_build_object('outcome', 'stale');
-  elsif stored.amount_usd = amount then
+  elsif (stored.amount_usd, stored.occurred_at, stored.granularity) = (amount, occurred, coalesce(record ->> 'granularity', 'run'))
+    and stored.service is not distinct from record ->> 'service' then
     return jsonb_build_object('outcome', 'unchanged');
   end if;
   return jsonb_build_object('refused', 'cost_conflict');
@@ -97,5 +98,5 @@ end
 $$;
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
   'Writes one reported cost, or says why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A newer '
-  'observation corrects; one of the same time with another amount is a conflict. Workspace and app come from the '
+  'observation corrects; one of the same time with any other content is a conflict. Workspace and app come from the '
   'caller''s credential; the record''s shape was checked before. Granted to nobody.';

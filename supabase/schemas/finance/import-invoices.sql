@@ -64,6 +64,8 @@ declare
   issued date := (record ->> 'issuedOn')::date;
   reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
   amount numeric := (record ->> 'amountUsd')::numeric;
+  replaced text := record ->> 'replaces';
+  kind_of_replaced text := (ai.find_invoice(workspace, app, record, replaced)).kind;
   stored ai.external_provider_invoices;
   differing text[];
 begin
@@ -78,26 +80,48 @@ begin
     );
   end if;
 
+  if replaced is not null and kind_of_replaced is null then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'replaces',
+      'message', 'replaces must name an earlier reference of the same app, provider and account.'
+    );
+  elsif kind_of_replaced <> coalesce(record ->> 'kind', 'invoice') then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'kind',
+      'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
+    );
+  end if;
+
   insert into ai.external_provider_invoices (
-    workspace_id, app_id, provider, account_id, reference, amount_usd, issued_on, period_start, period_end, reviewed_at
+    workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
+    reviewed_at
   )
   values (
-    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'reference', amount, issued,
-    (record ->> 'periodStart')::date, (record ->> 'periodEnd')::date, reviewed
+    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'reference',
+    coalesce(record ->> 'kind', 'invoice'), replaced, amount, issued, (record ->> 'periodStart')::date,
+    (record ->> 'periodEnd')::date, reviewed
   )
-  on conflict (workspace_id, app_id, provider, account_id, reference) do nothing
+  -- The reference is taken, or the replaced one is.
+  on conflict do nothing
   returning * into stored;
   if found then
     return jsonb_build_object('outcome', 'stored', 'id', stored.id);
   end if;
 
-  select * into strict stored
-  from ai.external_provider_invoices i
-  where i.workspace_id = workspace
-    and i.app_id = app
-    and i.provider = record ->> 'provider'
-    and i.account_id is not distinct from record ->> 'accountId'
-    and i.reference = record ->> 'reference';
+  stored := ai.find_invoice(workspace, app, record, record ->> 'reference');
+  if stored.id is null then
+    select * into strict stored
+    from ai.external_provider_invoices i
+    where i.workspace_id = workspace
+      and i.app_id = app
+      and i.provider = record ->> 'provider'
+      and i.account_id is not distinct from record ->> 'accountId'
+      and i.replaces = replaced;
+    return jsonb_build_object(
+      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb, 'param', 'replaces',
+      'message', format('%s is already replaced by %s. Replace that one instead.', replaced, stored.reference)
+    );
+  end if;
   differing := ai.invoice_differences(stored, record);
   if differing = '{}' then
     return jsonb_build_object('outcome', 'unchanged', 'id', stored.id);
@@ -110,6 +134,24 @@ comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
   'that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, differs }. '
   'Workspace and app were derived and the record''s shape checked before. Granted to nobody.';
 
+create or replace function ai.find_invoice(workspace uuid, app uuid, record jsonb, of_reference text)
+  returns ai.external_provider_invoices
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select i
+  from ai.external_provider_invoices i
+  where i.workspace_id = workspace
+    and i.app_id = app
+    and i.provider = record ->> 'provider'
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.reference = of_reference
+$$;
+comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
+  'Returns the invoice with a reference, of the provider and account that a record names, or nulls.';
+
 create or replace function ai.invoice_differences(kept ai.external_provider_invoices, record jsonb) returns text[]
   language sql
   stable
@@ -118,6 +160,8 @@ create or replace function ai.invoice_differences(kept ai.external_provider_invo
 as $$
   select array_remove(
     array[
+      case when (kept).kind <> coalesce(record ->> 'kind', 'invoice') then 'kind' end,
+      case when (kept).replaces is distinct from record ->> 'replaces' then 'replaces' end,
       case when (kept).amount_usd <> (record ->> 'amountUsd')::numeric then 'amountUsd' end,
       case when (kept).issued_on <> (record ->> 'issuedOn')::date then 'issuedOn' end,
       case when (kept).period_start is distinct from (record ->> 'periodStart')::date then 'periodStart' end,
@@ -138,7 +182,10 @@ create or replace function ai.record_invoice_activity(workspace uuid, app uuid, 
 as $$
   select private.log_workspace_change(
     workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', record ->> 'provider', record ->> 'reference'),
-    jsonb_build_object('appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn')
+    jsonb_strip_nulls(jsonb_build_object(
+      'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
+      'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
+    ))
   )
 $$;
 comment on function ai.record_invoice_activity(uuid, uuid, uuid, jsonb) is

@@ -143,14 +143,14 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- For how many runs an account day stands, and what these come to.
+        -- The records that an account day stands for: runs, and a total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.external_provider_costs c
           where c.workspace_id = p.workspace_id
             and c.occurred_at >= p.occurred_at
             and c.occurred_at < p.occurred_at + interval '24 hours'
-            and c.granularity = 'run'
+            and (c.granularity = 'run' or (p.service is null and c.service is not null))
             and c.app_id = p.app_id
             and c.provider = p.provider
             and c.account_id = p.account_id
@@ -172,9 +172,10 @@ begin
         and d.occurred_at = date_trunc('day', p.occurred_at, 'UTC')
         and (
           p.granularity = 'run'
+          or (d.service is null and p.service is not null)
           or (d.service is not distinct from p.service and (d.observed_at, d.id) > (p.observed_at, p.id))
         )
-      order by d.observed_at desc, d.id desc
+      order by d.service is null desc, d.observed_at desc, d.id desc
       limit 1
     ) as replaced on true
   );
@@ -214,10 +215,13 @@ as $$
   with days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- A day of an account has one total of a service, whatever it was called by.
+      -- The latest record of a service counts, and a total stands for the services of its day.
       row_number() over (
         partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
-      ) = 1 as latest
+      ) = 1 and (
+        d.service is null
+        or not bool_or(d.service is null) over (partition by d.app_id, d.provider, d.account_id, d.occurred_at)
+      ) as counted
     from ai.external_provider_costs d
     where d.granularity = 'account_day'
       and d.workspace_id = workspace
@@ -226,7 +230,7 @@ as $$
   ), covered as materialized (
     select distinct d.app_id, d.provider, d.account_id, d.occurred_at from days d
   )
-  select c, case c.granularity when 'run' then v.app_id is null else d.latest end
+  select c, case c.granularity when 'run' then v.app_id is null else d.counted end
   from ai.external_provider_costs c
   left join covered v on v.app_id = c.app_id
     and v.provider = c.provider
@@ -236,5 +240,5 @@ as $$
   where c.workspace_id = workspace and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Imported costs of a half-open range, and whether each counts in totals: a run does not where its account''s day is '
-  'known, within the range or not, so that adjacent ranges add up.';
+  'Imported costs of a half-open range, and whether each counts in totals. A run does not when its account''s day is '
+  'known, within the range or not, so that adjacent ranges add up. A service''s day does not when the account''s day has a total.';

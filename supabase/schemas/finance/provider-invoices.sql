@@ -51,8 +51,14 @@ as $$
   select jsonb_build_object(
     'outcome', 'listed',
     'totals', (
-      select jsonb_build_object('amountUsd', trim_scale(coalesce(sum(i.amount_usd), 0))::text, 'records', count(*))
+      select jsonb_build_object(
+        'amountUsd', trim_scale(coalesce(sum(ai.invoice_amount(i, m.days)) filter (where r.by_reference is null), 0))::text,
+        'records', count(*),
+        'replacedRecords', count(r.by_reference)
+      )
       from ai.external_provider_invoices i
+      cross join lateral (select ai.month_days(filter ->> 'month') as days) m
+      cross join lateral (select ai.invoice_replacement(i) as by_reference) r
       where i.workspace_id = workspace and ai.invoice_matches(i, filter)
     ),
     'records', (
@@ -76,7 +82,8 @@ as $$
   )
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'A page of a workspace''s invoices, the latest issued first, and the total of all of them. Granted to nobody.';
+  'A page of a workspace''s invoices, the latest issued first, and the total of those that count: of a month that the '
+  'filter names, the shares of its days. Granted to nobody.';
 
 create or replace function ai.invoice_summary(invoice ai.external_provider_invoices) returns jsonb
   language sql
@@ -91,6 +98,9 @@ as $$
     'provider', (invoice).provider,
     'accountId', (invoice).account_id,
     'reference', (invoice).reference,
+    'kind', (invoice).kind,
+    'replaces', (invoice).replaces,
+    'replacedBy', ai.invoice_replacement(invoice),
     'amountUsd', trim_scale((invoice).amount_usd)::text,
     'issuedOn', (invoice).issued_on,
     'periodStart', (invoice).period_start,
@@ -120,17 +130,53 @@ comment on function ai.invoice_days(date, date, date) is
   'The days that an invoice is of: its period; where an edge is missing, to the edge of the other''s month; without any, '
   'the month that it was issued in.';
 
-create or replace function ai.invoice_counts_on(invoice ai.external_provider_invoices) returns date
+create or replace function ai.invoice_replacement(invoice ai.external_provider_invoices) returns text
+  language sql
+  stable
+  security invoker
+as $$
+  select r.reference
+  from ai.external_provider_invoices r
+  where r.workspace_id = (invoice).workspace_id
+    and r.app_id = (invoice).app_id
+    and r.provider = (invoice).provider
+    and r.replaces = (invoice).reference
+    and r.account_id is not distinct from (invoice).account_id
+$$;
+comment on function ai.invoice_replacement(ai.external_provider_invoices) is
+  'The reference that replaces an invoice, which then no longer counts; null when it counts.';
+
+create or replace function ai.invoice_amount(invoice ai.external_provider_invoices, within daterange default null) returns numeric
   language sql
   immutable
   security invoker
   set search_path = ''
 as $$
-  select coalesce((invoice).period_start, (invoice).period_end, (invoice).issued_on)
+  -- Shares are differences of rounded sums, so that those of adjacent ranges add up to the amount.
+  select case (invoice).kind when 'credit_note' then -1 else 1 end
+    * case
+      when within is null then (invoice).amount_usd
+      when isempty(d.days * within) then 0
+      else
+        round((invoice).amount_usd * (upper(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+        - round((invoice).amount_usd * (lower(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+    end
+  from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
-comment on function ai.invoice_counts_on(ai.external_provider_invoices) is
-  'The day in whose month an invoice counts, the month that ai.invoice_days begins in: its period''s first, else its last, '
-  'else that it was issued on.';
+comment on function ai.invoice_amount(ai.external_provider_invoices, daterange) is
+  'What an invoice adds in USD, negative for a credit note: all of it, or the share of some of its days.';
+
+create or replace function ai.month_days(month text) returns daterange
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select daterange(first_day, (first_day::timestamp + interval '1 month')::date)
+  from (select (month || '-01')::date as first_day) m
+  where month is not null
+$$;
+comment on function ai.month_days(text) is 'The days of a month, YYYY-MM; null for null.';
 
 create or replace function ai.invoice_matches(invoice ai.external_provider_invoices, filter jsonb) returns boolean
   language sql
@@ -140,8 +186,11 @@ create or replace function ai.invoice_matches(invoice ai.external_provider_invoi
 as $$
   select (filter ->> 'provider' is null or filter ->> 'provider' = (invoice).provider)
     and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from (invoice).account_id)
-    and (filter ->> 'month' is null or filter ->> 'month' = to_char(ai.invoice_counts_on(invoice), 'YYYY-MM'))
+    and (
+      filter ->> 'month' is null
+      or ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) && ai.month_days(filter ->> 'month')
+    )
 $$;
 comment on function ai.invoice_matches(ai.external_provider_invoices, jsonb) is
   'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
-  'and month, YYYY-MM, in which it counts.';
+  'and month, YYYY-MM, that has days of it.';

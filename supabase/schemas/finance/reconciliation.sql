@@ -245,18 +245,27 @@ as $$
     from ai.provider_costs_in_totals(workspace, window_from, window_to) c
     where c.counted
     union all
-    select date_trunc('month', ai.invoice_counts_on(i)::timestamp)::date, i.provider, i.account_id,
-      null, null, i.amount_usd, null
+    select m.first_day::date, i.provider, i.account_id, null, null,
+      ai.invoice_amount(i, daterange(m.first_day::date, (m.first_day + interval '1 month')::date) * w.days), null
     from ai.external_provider_invoices i
-    where i.workspace_id = workspace
-      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' >= window_from
-      and ai.invoice_counts_on(i)::timestamp at time zone 'UTC' < window_to
+    cross join (
+      -- The days that begin in the window.
+      select daterange(
+        ((window_from + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date,
+        ((window_to + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date
+      ) as days
+    ) w
+    cross join lateral (select ai.invoice_days(i.period_start, i.period_end, i.issued_on) * w.days as days) d
+    cross join lateral generate_series(
+      date_trunc('month', lower(d.days)::timestamp), upper(d.days) - interval '1 day', interval '1 month'
+    ) as m (first_day)
+    where i.workspace_id = workspace and not isempty(d.days) and ai.invoice_replacement(i) is null
   ) as s
   group by s.month, s.provider, s.account_id
 $$;
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
   'Metered, imported and invoiced cost by month, provider and account. Runs count for ai.billing_provider and the account '
-  'that they name, if any; an invoice counts in the month that its days begin in (ai.invoice_days).';
+  'that they name, if any. An invoice is spread over its days (ai.invoice_days), and a replaced one does not count.';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text

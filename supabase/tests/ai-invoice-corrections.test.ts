@@ -1,0 +1,228 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { bindKey } from "./ai-callers.ts";
+import { createTenant } from "./ai-fixtures.ts";
+import { type Database, test } from "./database.ts";
+
+const base = {
+  provider: "openai",
+  accountId: "acct-1",
+  amountUsd: "100",
+  issuedOn: "2026-02-03",
+  reviewedAt: "2026-02-04T00:00:00Z",
+  periodStart: "2026-01-01",
+  periodEnd: "2026-01-31",
+};
+
+async function books(db: Database) {
+  const { workspaceId, ownerId, ...tenant } = await createTenant(db);
+  const { id: appId } = await bindKey(db, { workspaceId, ownerId, ...tenant });
+  const ask = async (name: string, values: unknown[]) => {
+    const [row] = await db.query(
+      `select ai.${name}(${values.map((_, n) => `$${n + 1}`).join(", ")}) as answer`,
+      values,
+    );
+    return row?.answer;
+  };
+  const member = [ownerId, workspaceId];
+  return {
+    keep: (reference: string, changes: object = {}) =>
+      ask("record_provider_invoice", [...member, appId, JSON.stringify({ ...base, reference, ...changes })]),
+    review: (reference: string, changes: object = {}) =>
+      ask("review_provider_invoice", [...member, appId, JSON.stringify({ ...base, reference, ...changes })]),
+    list: (filter: object = {}) => ask("list_provider_invoices", [...member, null, 50, JSON.stringify(filter)]),
+    invoiced: async (from = "2026-01-01T00:00:00Z", to = "2026-05-01T00:00:00Z") => {
+      const { records } = await ask("reconcile_costs", [...member, from, to]);
+      return records.map((record: { month: string; invoicedUsd: string }) => [record.month, record.invoicedUsd]);
+    },
+    cost: (changes: object) =>
+      ask("store_provider_cost", [
+        workspaceId,
+        appId,
+        JSON.stringify({
+          provider: "openai",
+          accountId: "acct-1",
+          externalRunId: randomUUID(),
+          occurredAt: "2026-01-02T00:00:00Z",
+          observedAt: "2026-01-03T00:00:00Z",
+          granularity: "account_day",
+          ...changes,
+        }),
+      ]),
+    costs: () => ask("list_provider_costs", [...member, "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"]),
+  };
+}
+
+describe("a corrected invoice", () => {
+  test("counts in place of the one that it replaces, and both are kept", async ({ db }) => {
+    const { keep, list, invoiced } = await books(db);
+    await keep("INV-1");
+    expect(await keep("INV-1-R1", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ outcome: "stored" });
+    expect(await invoiced()).toEqual([["2026-01", "80"]]);
+    const { totals, records } = await list();
+    expect(totals).toEqual({ amountUsd: "80", records: 2, replacedRecords: 1 });
+    expect(
+      records.map(({ reference, replaces, replacedBy }: Record<string, string>) => [reference, replaces, replacedBy]),
+    ).toEqual(
+      expect.arrayContaining([
+        ["INV-1", null, "INV-1-R1"],
+        ["INV-1-R1", "INV-1", null],
+      ]),
+    );
+  });
+
+  test("the last of a chain counts", async ({ db }) => {
+    const { keep, invoiced } = await books(db);
+    await keep("INV-1");
+    await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
+    await keep("INV-3", { amountUsd: "90", replaces: "INV-2" });
+    expect(await invoiced()).toEqual([["2026-01", "90"]]);
+  });
+
+  test("a second replacement of one reference conflicts and names the first", async ({ db }) => {
+    const { keep, invoiced } = await books(db);
+    await keep("INV-1");
+    const first = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
+    expect(await keep("INV-3", { amountUsd: "70", replaces: "INV-1" })).toEqual({
+      refused: "invoice_conflict",
+      id: first.id,
+      differs: ["replaces"],
+      param: "replaces",
+      message: "INV-1 is already replaced by INV-2. Replace that one instead.",
+    });
+    expect(await invoiced()).toEqual([["2026-01", "80"]]);
+    expect(await keep("INV-2", { amountUsd: "80", replaces: "INV-1" })).toEqual({ outcome: "unchanged", id: first.id });
+    expect(await keep("INV-2", { amountUsd: "80" })).toMatchObject({
+      refused: "invoice_conflict",
+      differs: ["replaces"],
+    });
+  });
+
+  test.for([
+    ["a reference that is not recorded", "INV-9", {}],
+    ["itself", "INV-2", {}],
+    ["another account's reference", "INV-1", { accountId: "acct-2" }],
+    ["another provider's reference", "INV-1", { provider: "azure" }],
+  ] as const)("cannot replace %s", async ([, replaces, changes], { db }) => {
+    const { keep } = await books(db);
+    await keep("INV-1");
+    expect(await keep("INV-2", { replaces, ...changes })).toMatchObject({
+      refused: "invalid_request",
+      param: "replaces",
+    });
+  });
+
+  test("an invoice cannot replace a credit note, nor a credit note an invoice", async ({ db }) => {
+    const { keep } = await books(db);
+    await keep("INV-1");
+    await keep("CN-1", { kind: "credit_note" });
+    expect(await keep("INV-2", { replaces: "CN-1" })).toMatchObject({ refused: "invalid_request", param: "kind" });
+    expect(await keep("CN-2", { replaces: "INV-1", kind: "credit_note" })).toMatchObject({ param: "kind" });
+    expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
+  });
+
+  test("its review leaves out the one that it replaces", async ({ db }) => {
+    const { keep, review } = await books(db);
+    await keep("INV-1");
+    await keep("INV-2", { amountUsd: "5" });
+    const { comparison } = await review("INV-3", { amountUsd: "80", replaces: "INV-1" });
+    expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
+  });
+});
+
+test("a credit note subtracts its positive amount", async ({ db }) => {
+  const { keep, list, invoiced } = await books(db);
+  await keep("INV-1");
+  await keep("CN-1", { kind: "credit_note", amountUsd: "0.000000000001" });
+  expect(await invoiced()).toEqual([["2026-01", "99.999999999999"]]);
+  expect((await list()).totals.amountUsd).toBe("99.999999999999");
+});
+
+describe("a period over several months", () => {
+  test("is spread by day, to the last digit", async ({ db }) => {
+    const { keep, list, invoiced } = await books(db);
+    // 31, 28 and 31 of 90 days.
+    await keep("INV-1", { periodEnd: "2026-03-31", issuedOn: "2026-01-01", reviewedAt: "2026-01-02T00:00:00Z" });
+    const months = await invoiced();
+    expect(months).toEqual([
+      ["2026-03", "34.444444444444"],
+      ["2026-02", "31.111111111112"],
+      ["2026-01", "34.444444444444"],
+    ]);
+    expect((await list({ month: "2026-02" })).totals).toEqual({
+      amountUsd: "31.111111111112",
+      records: 1,
+      replacedRecords: 0,
+    });
+    expect((await list({ month: "2026-04" })).totals).toEqual({ amountUsd: "0", records: 0, replacedRecords: 0 });
+  });
+
+  test("adjacent ranges that cut it add up", async ({ db }) => {
+    const { keep, invoiced } = await books(db);
+    await keep("INV-1", { amountUsd: "10", periodStart: "2026-01-01", periodEnd: "2026-01-03" });
+    expect(await invoiced("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
+    expect(await invoiced("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")).toEqual([["2026-01", "3.333333333334"]]);
+    expect(await invoiced("2026-01-03T00:00:00Z", "2026-02-01T00:00:00Z")).toEqual([["2026-01", "3.333333333333"]]);
+    // A day counts where it begins.
+    expect(await invoiced("2026-01-01T00:00:00.000001Z", "2026-01-02T00:00:00.000001Z")).toEqual([
+      ["2026-01", "3.333333333334"],
+    ]);
+  });
+});
+
+describe("an account's day", () => {
+  test.for([
+    [
+      ["tokens", "10"],
+      ["storage", "5"],
+      [null, "15"],
+    ],
+    [
+      [null, "15"],
+      ["tokens", "10"],
+      ["storage", "5"],
+    ],
+  ] as const)("counts by its total, not by its total and its services: %j, %j, %j", async (records, { db }) => {
+    const { cost, costs } = await books(db);
+    await cost({ granularity: "run", occurredAt: "2026-01-02T10:00:00Z", amountUsd: "4" });
+    for (const [service, amountUsd] of records) await cost({ service, amountUsd });
+    const { totals, records: listed } = await costs();
+    expect(totals).toEqual({ amountUsd: "15", records: 4, replacedRecords: 3, replacedUsd: "19" });
+    const total = listed.find((record: { counted: boolean }) => record.counted);
+    expect(total).toMatchObject({ service: null, replaces: { records: 3, amountUsd: "19" } });
+    for (const record of listed) {
+      if (record !== total) expect(record.replacedBy).toBe(total.externalRunId);
+    }
+  });
+
+  test("counts by its services where it has no total", async ({ db }) => {
+    const { cost, costs } = await books(db);
+    await cost({ service: "tokens", amountUsd: "10" });
+    await cost({ service: "storage", amountUsd: "5" });
+    await cost({ service: "storage", amountUsd: "6", observedAt: "2026-01-04T00:00:00Z" });
+    expect((await costs()).totals).toMatchObject({ amountUsd: "16", replacedRecords: 1 });
+  });
+});
+
+describe("a cost that was observed at the same time", () => {
+  const first = { externalRunId: "day-1", amountUsd: "1", service: "tokens" };
+  test("is unchanged when it says the same", async ({ db }) => {
+    const { cost } = await books(db);
+    await cost(first);
+    expect(await cost(first)).toEqual({ outcome: "unchanged" });
+    expect(await cost({ ...first, amountUsd: "1.0" })).toEqual({ outcome: "unchanged" });
+  });
+
+  test.for([
+    { amountUsd: "2" },
+    { occurredAt: "2026-01-01T00:00:00Z" },
+    { service: "storage" },
+    { service: undefined },
+    { granularity: "run" },
+    { granularity: undefined },
+  ])("conflicts when it says %j", async (changes, { db }) => {
+    const { cost } = await books(db);
+    await cost(first);
+    expect(await cost({ ...first, ...changes })).toEqual({ refused: "cost_conflict" });
+  });
+});

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
-import type { Bookmarks } from "./import-openai-costs.ts";
+import type { Bookmarks } from "./import-daily-costs.ts";
 
 const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
 
@@ -13,14 +13,9 @@ const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.a
 export function fileBookmarks(path: string, { scope }: { scope: string }): Bookmarks {
   const all = readAll(path);
   return {
-    read: (project) => all[`${scope} ${project}`],
-    write(project, { through, charged }) {
-      const before = all[`${scope} ${project}`];
-      all[`${scope} ${project}`] = {
-        // An older range that is imported again takes nothing back.
-        through: before !== undefined && before.through > through ? before.through : through,
-        charged: [...charged].toSorted(),
-      };
+    read: (account) => all[`${scope} ${account}`],
+    write(account, { through, charged }) {
+      all[`${scope} ${account}`] = { through, charged: [...charged].toSorted() };
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(`${path}.new`, `${JSON.stringify(all, null, 2)}\n`, { mode: 0o600 });
       renameSync(`${path}.new`, path);

@@ -22,6 +22,8 @@ const openAi = {
   /** Statuses of the next answers, before there are good ones. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
+  /** Days after which it answers no more, though the range goes on. */
+  endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {
   const url = new URL(request.url ?? "", "http://openai.test");
@@ -37,7 +39,7 @@ const server = createServer((request, response) => {
   const query = url.searchParams;
   openAi.asked.push(query);
   const limit = Math.min(Number(query.get("limit") ?? 7), 2);
-  const end = Number(query.get("end_time"));
+  const end = openAi.endsBefore ? secondOf(openAi.endsBefore) : Number(query.get("end_time"));
   const start = Number(query.get("page")?.replace("page_", "") ?? query.get("start_time"));
   const next = start + limit * daySeconds;
   const buckets: string[] = [];
@@ -222,6 +224,32 @@ test("a day that the gateway refuses is named, holds up no other, of this page o
   await forget();
 });
 
+test("days that OpenAI did not answer are asked for again, and so is an earlier one that was refused since", async () => {
+  openAi.failures = [];
+  openAi.days = new Map(
+    Array.from({ length: 20 }, (_, n) => [dayOf(secondOf("2026-07-01") + n * daySeconds), result("1")]),
+  );
+  const state = newState();
+  const args = ["--project", "proj_app", "--to", "2026-07-21", "--state", state];
+  const through = () =>
+    Object.values<{ through: string }>(JSON.parse(readFileSync(state, "utf8"))).map((bookmark) => bookmark.through);
+  openAi.endsBefore = "2026-07-04";
+  const short = await command([...args, "--from", "2026-07-01"]);
+  expect([short.code, short.stdout]).toEqual([
+    0,
+    "Days imported: 3 stored.\nproj_app: not answered from 2026-07-04 on. The next run asks for these days again.\n",
+  ]);
+  expect(through()).toEqual(["2026-07-04"]);
+  openAi.endsBefore = undefined;
+  expect((await command(args)).stdout).toContain("17 stored");
+  expect(through()).toEqual(["2026-07-21"]);
+
+  openAi.days.set("2026-07-15", result("-1"));
+  expect((await command(args)).code).toBe(1);
+  expect(through()).toEqual(["2026-07-15"]);
+  await forget();
+});
+
 test("says what is wrong, in a sentence", async () => {
   openAi.failures = [];
   openAi.days = new Map([["2026-04-01", result("1", { currency: "eur" })]]);
@@ -230,7 +258,7 @@ test("says what is wrong, in a sentence", async () => {
     [["--project", "proj_app", ...range], { OPENAI_ADMIN_KEY: "wrong" }, "OpenAI refuses the key (401).\n"],
     [["--project", "proj_app", ...range], {}, "OpenAI states costs of proj_app in eur; only USD can be imported.\n"],
     [["--project", "proj_app", ...range], { OPENAI_BASE_URL: `${baseUrl}/x` }, "OpenAI refuses the request (404).\n"],
-    [["--project", "a b"], {}, "a project is named by its id"],
+    [["--project", "a b"], {}, "name a project by its id"],
     [[], {}, "project: "],
     [["--project", "p", "--from", "2026-04-02", "--to", "2026-04-02"], {}, "--from must be before --to.\n"],
     [["--project", "p"], { GATEHOUSE_AI_KEY: "" }, "GATEHOUSE_AI_KEY: "],

@@ -10,14 +10,17 @@ type Asked = { whom: string; headers: Record<string, string>; body?: string };
 
 /**
  * Asks until there is an answer, waiting longer each time where the other side is busy, down or out of reach.
- * @returns the body of a good answer
+ * @returns the body of a good answer, and when it was given by the other side's clock
  * @throws Error in a sentence for people: what was refused, or that it stayed unavailable
  */
-export async function request(url: URL, { whom, headers, body }: Asked): Promise<string> {
+export async function request(
+  url: URL,
+  { whom, headers, body }: Asked,
+): Promise<{ text: string; now: Date | undefined }> {
   let waitMs = firstWaitMs;
   for (let attempt = 1; ; attempt++) {
     const answer = await ask(url, { headers, body });
-    if (answer.status === 200) return answer.text;
+    if (answer.status === 200) return { text: answer.text, now: answer.now };
     const passing = answer.status === 0 || answer.status === 429 || answer.status >= 500;
     if (!passing || attempt === attempts) throw new Error(`${whom} ${sayOf(answer)}`);
     await sleep(Math.min(longestWaitMs, answer.retryAfterMs ?? waitMs));
@@ -25,7 +28,7 @@ export async function request(url: URL, { whom, headers, body }: Asked): Promise
   }
 }
 
-type Answer = { status: number; text: string; retryAfterMs?: number | undefined };
+type Answer = { status: number; text: string; now?: Date | undefined; retryAfterMs?: number | undefined };
 
 async function ask(url: URL, { headers, body }: Omit<Asked, "whom">): Promise<Answer> {
   try {
@@ -36,10 +39,12 @@ async function ask(url: URL, { headers, body }: Omit<Asked, "whom">): Promise<An
       redirect: "error",
       signal: AbortSignal.timeout(timeoutMs),
     });
+    const date = Date.parse(response.headers.get("date") ?? "");
     const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
     return {
       status: response.status,
       text: await response.text(),
+      now: Number.isNaN(date) ? undefined : new Date(date),
       retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
     };
   } catch {

@@ -1,0 +1,132 @@
+import { describe, expect, test } from "vitest";
+import { type CostPage, dayOfMidnight, readDays, sumUsd } from "./read-days.ts";
+
+const range = { account: "proj_app", from: "2026-01-01", to: "2026-01-05" };
+const now = new Date("2026-02-01T00:00:00Z");
+type Scripted = Partial<Omit<CostPage, "days">> & { days?: Record<string, string | undefined> | [string, string][] };
+
+/** Reads scripted pages, the last one again and again; what each added, and how it ended. */
+async function read(pages: Scripted[]) {
+  let asked = 0;
+  const through: string[] = [];
+  const days: string[] = [];
+  const disputed: string[] = [];
+  const readPage = async (): Promise<CostPage> => {
+    const { days: scripted = {}, ...page } = pages[Math.min(asked++, pages.length - 1)] ?? {};
+    const entries = Array.isArray(scripted) ? scripted : Object.entries(scripted);
+    return {
+      days: entries.map(([day, amountUsd]) => ({ day: `2026-01-0${day}`, amountUsd })),
+      hasMore: false,
+      next: undefined,
+      now,
+      ...page,
+    };
+  };
+  try {
+    for await (const page of readDays({ name: "OpenAI", readPage }, range)) {
+      through.push(page.through.slice(-2));
+      days.push(...page.days.map(({ day }) => day.slice(-1)));
+      disputed.push(...page.disputed);
+    }
+    return { through, days, disputed, asked };
+  } catch (error) {
+    return { through, days, disputed, asked, error: (error as Error).message };
+  }
+}
+
+// OpenAI: has_more and next_page, null on the last page (API reference, Costs). Anthropic: the same two (Get Cost Report).
+describe("a page's end", () => {
+  const first = { days: { 1: "1", 2: "2" }, hasMore: true, next: "page_2" };
+  const second = { days: { 3: "3", 4: "4" } };
+
+  test("is the last day when all are answered", async () => {
+    expect(await read([first, second])).toEqual({
+      through: ["03", "05"],
+      days: ["1", "2", "3", "4"],
+      disputed: [],
+      asked: 2,
+    });
+  });
+
+  test.for([
+    ["missing", undefined],
+    ["null", null],
+    ["empty", ""],
+  ] as const)("that promises more with a cursor that is %s keeps what was read and says so", async ([, next]) => {
+    expect(await read([{ ...first, next }])).toMatchObject({
+      through: ["03"],
+      days: ["1", "2"],
+      error: "OpenAI says that there are more days and names no page. Try again later.",
+    });
+  });
+
+  test("that repeats a cursor, at once or in a cycle, ends the import", async () => {
+    const error = "OpenAI answered the same page twice. Try again later.";
+    expect(await read([first, first])).toMatchObject({ asked: 2, error });
+    const cycle = [first, { ...second, hasMore: true, next: "page_3" }, { hasMore: true, next: "page_2" }];
+    expect(await read(cycle)).toMatchObject({ asked: 3, error });
+  });
+
+  test("that names a page without promising more is followed while days are missing", async () => {
+    expect(await read([{ ...first, hasMore: false }, second])).toMatchObject({ asked: 2, through: ["03", "05"] });
+    expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4" }, next: "page_2" }])).toMatchObject({ asked: 1 });
+  });
+
+  test("of a short page moves no further than its days", async () => {
+    expect(await read([{ days: { 1: "1" } }])).toEqual({ through: ["02"], days: ["1"], disputed: [], asked: 1 });
+    expect(await read([{}])).toEqual({ through: ["01"], days: [], disputed: [], asked: 1 });
+  });
+
+  test("an empty page between others moves nothing and ends nothing", async () => {
+    expect(await read([first, { hasMore: true, next: "page_3" }, second])).toMatchObject({
+      through: ["03", "03", "05"],
+      asked: 3,
+    });
+  });
+});
+
+describe("the days of a page", () => {
+  test("move nothing past a gap, and past it once it is filled", async () => {
+    const pages = [{ days: { 1: "1", 3: "3", 4: "4" }, hasMore: true, next: "a" }, { days: { 2: undefined } }];
+    expect(await read(pages)).toMatchObject({ through: ["02", "05"], days: ["1", "3", "4", "2"] });
+  });
+
+  test("count once when they are answered twice, and are disputed when the amounts differ", async () => {
+    const days: [string, string][] = [
+      ["1", "1"],
+      ["1", "1"],
+      ["2", "2"],
+      ["2", "3"],
+    ];
+    const pages = [{ days, hasMore: true, next: "a" }, { days: { 1: "1", 3: "3" } }];
+    expect(await read(pages)).toMatchObject({ days: ["1", "2", "3"], disputed: ["2026-01-02"] });
+  });
+
+  test("outside the range are left out", async () => {
+    expect(await read([{ days: { 1: "1", 2: "2", 3: "3", 4: "4", 5: "5", 9: "9" } }])).toMatchObject({
+      through: ["05"],
+      days: ["1", "2", "3", "4"],
+    });
+  });
+
+  test("that are not over by the provider's clock stay unread, however far our clock is ahead", async () => {
+    const days = { 1: "1", 2: "2", 3: undefined, 4: undefined };
+    expect(await read([{ days, now: new Date("2026-01-03T23:59:59Z") }])).toMatchObject({ through: ["03"] });
+    expect(await read([{ days, now: new Date("2026-01-04T00:00:00Z") }])).toMatchObject({ through: ["04"] });
+  });
+
+  test("begin at midnight in UTC", () => {
+    expect(dayOfMidnight(Date.parse("2026-01-02T00:00:00Z"))).toBe("2026-01-02");
+    expect(() => dayOfMidnight(Date.parse("2026-01-02T08:00:00Z"))).toThrow(RangeError);
+  });
+});
+
+describe("a sum", () => {
+  test("is exact, and rounded once to what an amount may have", () => {
+    expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
+    expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.130804383403");
+    // Anthropic: "123.45" in USD is $1.2345 (Get Cost Report, amount: lowest units as a decimal string).
+    expect(sumUsd(["123.45", "0.0000000001"], { name: "Anthropic", unitUsd: "0.01" })).toBe("1.234500000001");
+    expect(() => sumUsd(["1,5"], { name: "OpenAI" })).toThrow("OpenAI states 1,5 as a cost, which is not an amount.");
+  });
+});

@@ -1,0 +1,96 @@
+import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
+import { amountLimits, readDecimalText } from "#shared/usd-amount.ts";
+
+/** A UTC day of an account as its provider states it: without an amount, it states none. */
+export type CostDay = { day: string; amountUsd: string | undefined };
+
+/** A page of an account's daily costs. `now` is the provider's clock, where it states one. */
+export type CostPage = {
+  days: readonly CostDay[];
+  hasMore: boolean;
+  next: string | null | undefined;
+  now: Date | undefined;
+};
+
+/** A provider's report of daily costs. */
+export type CostReport = {
+  /** What messages call the provider. */
+  name: string;
+  /** @throws Error in a sentence for people */
+  readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
+};
+
+/** What a page added. `disputed` days were stated before with another amount. */
+export type DaysRead = {
+  days: CostDay[];
+  disputed: string[];
+  /** The first day that is not read. Days that are not over yet are never behind it. */
+  through: string;
+};
+
+/**
+ * Reads an account's days of a half-open range, page by page. A page that ends oddly moves nothing: `through` follows
+ * the days that were answered, whatever a page says about its end.
+ * @throws Error in a sentence for people
+ */
+export async function* readDays(
+  { name, readPage }: CostReport,
+  { account, from, to }: { account: string; from: string; to: string },
+): AsyncGenerator<DaysRead> {
+  const read = new Map<string, string | undefined>();
+  const cursors = new Set<string>();
+  let cursor: string | undefined;
+  for (;;) {
+    const page = await readPage({ account, from, to, cursor });
+    const inRange = page.days.filter(({ day }) => day >= from && day < to);
+    const fresh = inRange.filter(({ day }, n) => !read.has(day) && inRange.findIndex((one) => one.day === day) === n);
+    for (const { day, amountUsd } of fresh) read.set(day, amountUsd);
+    const disputed = inRange.filter(({ day, amountUsd }) => read.get(day) !== amountUsd).map(({ day }) => day);
+    const end = [to, dayText(page.now ?? new Date())].toSorted()[0] ?? to;
+    let through = from;
+    while (through < end && read.has(through)) through = dayAfter(through);
+    yield { days: fresh, disputed: [...new Set(disputed)], through };
+    if (!page.hasMore && (!page.next || through >= end)) return;
+    if (!page.next) throw new Error(`${name} says that there are more days and names no page. Try again later.`);
+    if (cursors.has(page.next)) throw new Error(`${name} answered the same page twice. Try again later.`);
+    cursors.add(page.next);
+    cursor = page.next;
+  }
+}
+
+/** The UTC day of a moment. */
+function dayText(moment: Date): string {
+  return moment.toISOString().slice(0, 10);
+}
+
+/** @throws RangeError for a moment that is not midnight in UTC */
+export function dayOfMidnight(milliseconds: number): string {
+  if (milliseconds % 86_400_000 !== 0) throw new RangeError("not midnight in UTC");
+  return dayText(new Date(milliseconds));
+}
+
+function dayAfter(day: string): string {
+  return dayText(new Date(Date.parse(day) + 86_400_000));
+}
+
+/**
+ * Adds up what a provider states, as the text of an amount: rounded once, after the sum.
+ * @param options.unitUsd what one unit of the provider's amounts is worth, such as 0.01
+ * @throws Error in a sentence for people
+ */
+export function sumUsd(
+  amounts: readonly string[],
+  { name, unitUsd = "1" }: { name: string; unitUsd?: string },
+): string {
+  const exact = amounts.map((text) => {
+    const decimal = readDecimalText(text);
+    if (decimal === null) throw new Error(`${name} states ${text} as a cost, which is not an amount.`);
+    return parseDecimal(decimal);
+  });
+  return formatDecimal(rounded(multiply(exact.reduce(add), parseDecimal(unitUsd))));
+}
+
+function rounded(sum: Decimal): Decimal {
+  const digits = formatDecimal(roundHalfEven(sum, 0)).replace("-", "").replace(/^0$/, "").length;
+  return roundHalfEven(sum, Math.min(amountLimits.decimals, amountLimits.significantDigits - digits));
+}

@@ -374,5 +374,8 @@ grant execute on function
   private.list_failing_models(integer),
   private.list_catalogue_models(text, text, text[], integer),
   private.set_model_enabled(jsonb),
+  private.describe_price(ai.model_prices),
+  private.latest_price(text, text, integer),
+  private.list_route_prices(),
   private.add_model_price(jsonb)
 to service_role;

@@ -29,24 +29,8 @@ as $$
       ) as p
     ),
     'prices', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', p.id,
-        'providerId', p.provider_id,
-        'serviceTier', p.service_tier,
-        'minInputTokens', p.min_input_tokens,
-        'from', lower(p.valid),
-        'until', upper(p.valid),
-        'current', p.valid @> now(),
-        'inputUsd', p.input_usd_per_million::text,
-        'cachedInputUsd', p.cached_input_usd_per_million::text,
-        'cacheWriteUsd', p.cache_write_usd_per_million::text,
-        'cacheWrite1hUsd', p.cache_write_1h_usd_per_million::text,
-        'outputUsd', p.output_usd_per_million::text,
-        'audioInputUsd', p.audio_input_usd_per_million::text,
-        'audioOutputUsd', p.audio_output_usd_per_million::text,
-        'imageInputUsd', p.image_input_usd_per_million::text,
-        'requestFeeUsd', p.request_fee_usd::text
-      ) order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
+      select coalesce(jsonb_agg(private.describe_price(p)
+        order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
       from ai.model_prices p
       where p.model_id = m.id
     )
@@ -100,83 +84,3 @@ comment on function private.set_model_enabled(jsonb) is
   'Opens a model to those whose plans grant it, or shuts it for all: { actor, model, enabled, reason, requestId, ip } → '
   '{} or { refused: forbidden | not_found | conflict (it is so already, with last) }.';
 
-create or replace function private.add_model_price(change jsonb) returns jsonb
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-declare
-  model ai.models;
-  starts timestamptz := coalesce((change ->> 'from')::timestamptz, now());
-  tier integer := coalesce((change ->> 'minInputTokens')::integer, 0);
-  served text := coalesce(change ->> 'serviceTier', 'default');
-  ends timestamptz;
-  old ai.model_prices;
-  made ai.model_prices;
-begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
-    return jsonb_build_object('refused', 'forbidden');
-  end if;
-  -- One price of a model at a time.
-  select * into model from ai.models m where m.id = change ->> 'model' for update;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  if not exists (
-    select from ai.model_routes r where r.model_id = model.id and r.provider_id = change ->> 'providerId'
-  ) then
-    return jsonb_build_object('refused', 'no_route');
-  end if;
-  -- What runs were charged at stays.
-  if starts < now() then
-    return jsonb_build_object('refused', 'past');
-  end if;
-  select * into old
-  from ai.model_prices p
-  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
-    and p.valid @> starts;
-  -- The admin decided on the prices that they saw, of all service tiers.
-  if change ->> 'latest' is distinct from (
-    select max(p.id)::text
-    from ai.model_prices p
-    where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
-  ) then
-    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
-  end if;
-  if lower(old.valid) = starts then
-    return jsonb_build_object('refused', 'taken');
-  end if;
-  select min(lower(p.valid)) into ends
-  from ai.model_prices p
-  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
-    and lower(p.valid) > starts;
-  if old.id is not null then
-    update ai.model_prices p set valid = tstzrange(lower(old.valid), starts) where p.id = old.id;
-  end if;
-  insert into ai.model_prices (
-    model_id, provider_id, service_tier, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
-    cache_write_usd_per_million, cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million,
-    audio_output_usd_per_million, image_input_usd_per_million, request_fee_usd
-  )
-  values (
-    model.id, change ->> 'providerId', served, tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
-    (change ->> 'cachedInputUsd')::numeric, (change ->> 'cacheWriteUsd')::numeric, (change ->> 'cacheWrite1hUsd')::numeric,
-    (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
-    (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
-  )
-  returning * into made;
-  perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'model.add_price',
-    'target', 'model ' || model.id,
-    'before', case when old.id is not null then to_jsonb(old) end,
-    'after', to_jsonb(made)
-  ));
-  return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
-end
-$$;
-comment on function private.add_model_price(jsonb) is
-  'Adds a price from a time on, now unless said; it closes the one before and ends where the next begins: { actor, model, '
-  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, '
-  'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
-  'no_route | past | taken | conflict (with last) }.';

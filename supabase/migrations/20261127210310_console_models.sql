@@ -1,0 +1,205 @@
+-- Generated from supabase/schemas by npm run db:migration.
+
+create or replace function private.describe_price(price ai.model_prices) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', price.id,
+    'providerId', price.provider_id,
+    'serviceTier', price.service_tier,
+    'minInputTokens', price.min_input_tokens,
+    'from', lower(price.valid),
+    'until', upper(price.valid),
+    'current', price.valid @> now(),
+    'inputUsd', price.input_usd_per_million::text,
+    'cachedInputUsd', price.cached_input_usd_per_million::text,
+    'cacheWriteUsd', price.cache_write_usd_per_million::text,
+    'cacheWrite1hUsd', price.cache_write_1h_usd_per_million::text,
+    'outputUsd', price.output_usd_per_million::text,
+    'audioInputUsd', price.audio_input_usd_per_million::text,
+    'audioOutputUsd', price.audio_output_usd_per_million::text,
+    'imageInputUsd', price.image_input_usd_per_million::text,
+    'requestFeeUsd', price.request_fee_usd::text
+  )
+$$;
+
+create or replace function private.latest_price(model text, provider text, tier integer) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select max(p.id)::text
+  from ai.model_prices p
+  where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
+$$;
+
+create or replace function private.list_route_prices() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'model', m.id,
+    'displayName', m.display_name,
+    'providerId', r.provider_id,
+    'providerModel', r.provider_model,
+    'prices', (
+      select coalesce(jsonb_agg(
+        private.describe_price(t)
+          || jsonb_build_object('latest', private.latest_price(r.model_id, r.provider_id, t.min_input_tokens))
+        order by t.service_tier <> 'default', t.service_tier, t.min_input_tokens
+      ), '[]')
+      from (
+        select distinct on (p.service_tier, p.min_input_tokens) p.*
+        from ai.model_prices p
+        where p.model_id = r.model_id and p.provider_id = r.provider_id
+        order by
+          p.service_tier, p.min_input_tokens, p.valid @> now() desc, lower(p.valid) > now() desc,
+          abs(extract(epoch from lower(p.valid) - now()))
+      ) as t
+    )
+  ) order by m.id, r.provider_id, r.provider_model), '[]')
+  from (select distinct l.model_id, l.provider_id, l.provider_model from ai.model_routes l) as r
+  join ai.models m on m.id = r.model_id
+$$;
+
+create or replace function private.add_model_price(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  starts timestamptz := coalesce((change ->> 'from')::timestamptz, now());
+  tier integer := coalesce((change ->> 'minInputTokens')::integer, 0);
+  served text := coalesce(change ->> 'serviceTier', 'default');
+  ends timestamptz;
+  old ai.model_prices;
+  made ai.model_prices;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  -- One price of a model at a time.
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not exists (
+    select from ai.model_routes r where r.model_id = model.id and r.provider_id = change ->> 'providerId'
+  ) then
+    return jsonb_build_object('refused', 'no_route');
+  end if;
+  -- What runs were charged at stays.
+  if starts < now() then
+    return jsonb_build_object('refused', 'past');
+  end if;
+  select * into old
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and p.valid @> starts;
+  -- The admin decided on the prices that they saw, of all service tiers.
+  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier) then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  if lower(old.valid) = starts then
+    return jsonb_build_object('refused', 'taken');
+  end if;
+  select min(lower(p.valid)) into ends
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and lower(p.valid) > starts;
+  if old.id is not null then
+    update ai.model_prices p set valid = tstzrange(lower(old.valid), starts) where p.id = old.id;
+  end if;
+  insert into ai.model_prices (
+    model_id, provider_id, service_tier, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
+    cache_write_usd_per_million, cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million,
+    audio_output_usd_per_million, image_input_usd_per_million, request_fee_usd
+  )
+  values (
+    model.id, change ->> 'providerId', served, tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
+    (change ->> 'cachedInputUsd')::numeric, (change ->> 'cacheWriteUsd')::numeric, (change ->> 'cacheWrite1hUsd')::numeric,
+    (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
+    (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
+  )
+  returning * into made;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'model.add_price',
+    'target', 'model ' || model.id,
+    'before', case when old.id is not null then to_jsonb(old) end,
+    'after', to_jsonb(made)
+  ));
+  return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
+end
+$$;
+
+create or replace function private.list_catalogue_models(
+  term text default '', only_id text default null, after text[] default null, page_size integer default null
+) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', m.id,
+    'kind', m.kind,
+    'displayName', m.display_name,
+    'ownedBy', m.owned_by,
+    'enabled', m.enabled,
+    'sortsAs', m.sorts_as,
+    'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
+    -- By the rule of calls, as if every provider were connected.
+    'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    -- As calls go: open routes first, in their order.
+    'providers', (
+      select coalesce(jsonb_agg(p.provider_id order by p.is_shut, p.position), '[]')
+      from (
+        select distinct on (r.provider_id) r.provider_id, not r.enabled as is_shut, r.position
+        from ai.model_routes r
+        where r.model_id = m.id
+        order by r.provider_id, r.enabled desc, r.position
+      ) as p
+    ),
+    'prices', (
+      select coalesce(jsonb_agg(private.describe_price(p)
+        order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
+      from ai.model_prices p
+      where p.model_id = m.id
+    )
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where (only_id is null or l.id = only_id)
+      and (position(lower(term) in lower(l.id)) > 0 or position(lower(term) in lower(l.display_name)) > 0)
+      and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
+$$;
+
+comment on function private.describe_price(ai.model_prices) is
+  'Returns a price as the console has it. Amounts are text, so that no digit is lost.';
+
+comment on function private.latest_price(text, text, integer) is
+  'Returns the id of the newest price of a model at a provider from a number of input tokens on, of all service tiers, or '
+  'null. An admin who adds a price names the newest one that they saw.';
+
+comment on function private.list_route_prices() is
+  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
+  '[private.describe_price and latest (private.latest_price)] }]. A service tier from a number of input tokens on has one '
+  'price: the current one, else the next, else the last.';
+
+grant execute on function private.describe_price(ai.model_prices) to service_role;
+
+grant execute on function private.latest_price(text, text, integer) to service_role;
+
+grant execute on function private.list_route_prices() to service_role;

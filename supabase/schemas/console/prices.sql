@@ -1,0 +1,155 @@
+-- The price book in the console. A price is added from a time on and never edited; one that has not begun can be cancelled.
+
+create or replace function private.describe_price(price ai.model_prices) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', price.id,
+    'providerId', price.provider_id,
+    'serviceTier', price.service_tier,
+    'minInputTokens', price.min_input_tokens,
+    'from', lower(price.valid),
+    'until', upper(price.valid),
+    'current', price.valid @> now(),
+    'inputUsd', price.input_usd_per_million::text,
+    'cachedInputUsd', price.cached_input_usd_per_million::text,
+    'cacheWriteUsd', price.cache_write_usd_per_million::text,
+    'cacheWrite1hUsd', price.cache_write_1h_usd_per_million::text,
+    'outputUsd', price.output_usd_per_million::text,
+    'audioInputUsd', price.audio_input_usd_per_million::text,
+    'audioOutputUsd', price.audio_output_usd_per_million::text,
+    'imageInputUsd', price.image_input_usd_per_million::text,
+    'requestFeeUsd', price.request_fee_usd::text
+  )
+$$;
+comment on function private.describe_price(ai.model_prices) is
+  'Returns a price as the console has it. Amounts are text, so that no digit is lost.';
+
+create or replace function private.latest_price(model text, provider text, tier integer) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select max(p.id)::text
+  from ai.model_prices p
+  where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
+$$;
+comment on function private.latest_price(text, text, integer) is
+  'Returns the id of the newest price of a model at a provider from a number of input tokens on, of all service tiers, or '
+  'null. An admin who adds a price names the newest one that they saw.';
+
+create or replace function private.list_route_prices() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'model', m.id,
+    'displayName', m.display_name,
+    'providerId', r.provider_id,
+    'providerModel', r.provider_model,
+    'prices', (
+      select coalesce(jsonb_agg(
+        private.describe_price(t)
+          || jsonb_build_object('latest', private.latest_price(r.model_id, r.provider_id, t.min_input_tokens))
+        order by t.service_tier <> 'default', t.service_tier, t.min_input_tokens
+      ), '[]')
+      from (
+        select distinct on (p.service_tier, p.min_input_tokens) p.*
+        from ai.model_prices p
+        where p.model_id = r.model_id and p.provider_id = r.provider_id
+        order by
+          p.service_tier, p.min_input_tokens, p.valid @> now() desc, lower(p.valid) > now() desc,
+          abs(extract(epoch from lower(p.valid) - now()))
+      ) as t
+    )
+  ) order by m.id, r.provider_id, r.provider_model), '[]')
+  from (select distinct l.model_id, l.provider_id, l.provider_model from ai.model_routes l) as r
+  join ai.models m on m.id = r.model_id
+$$;
+comment on function private.list_route_prices() is
+  'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
+  '[private.describe_price and latest (private.latest_price)] }]. A service tier from a number of input tokens on has one '
+  'price: the current one, else the next, else the last.';
+
+create or replace function private.add_model_price(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  starts timestamptz := coalesce((change ->> 'from')::timestamptz, now());
+  tier integer := coalesce((change ->> 'minInputTokens')::integer, 0);
+  served text := coalesce(change ->> 'serviceTier', 'default');
+  ends timestamptz;
+  old ai.model_prices;
+  made ai.model_prices;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  -- One price of a model at a time.
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not exists (
+    select from ai.model_routes r where r.model_id = model.id and r.provider_id = change ->> 'providerId'
+  ) then
+    return jsonb_build_object('refused', 'no_route');
+  end if;
+  -- What runs were charged at stays.
+  if starts < now() then
+    return jsonb_build_object('refused', 'past');
+  end if;
+  select * into old
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and p.valid @> starts;
+  -- The admin decided on the prices that they saw, of all service tiers.
+  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier) then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  if lower(old.valid) = starts then
+    return jsonb_build_object('refused', 'taken');
+  end if;
+  select min(lower(p.valid)) into ends
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and lower(p.valid) > starts;
+  if old.id is not null then
+    update ai.model_prices p set valid = tstzrange(lower(old.valid), starts) where p.id = old.id;
+  end if;
+  insert into ai.model_prices (
+    model_id, provider_id, service_tier, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
+    cache_write_usd_per_million, cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million,
+    audio_output_usd_per_million, image_input_usd_per_million, request_fee_usd
+  )
+  values (
+    model.id, change ->> 'providerId', served, tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
+    (change ->> 'cachedInputUsd')::numeric, (change ->> 'cacheWriteUsd')::numeric, (change ->> 'cacheWrite1hUsd')::numeric,
+    (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
+    (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
+  )
+  returning * into made;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'model.add_price',
+    'target', 'model ' || model.id,
+    'before', case when old.id is not null then to_jsonb(old) end,
+    'after', to_jsonb(made)
+  ));
+  return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
+end
+$$;
+comment on function private.add_model_price(jsonb) is
+  'Adds a price from a time on, now unless said; it closes the one before and ends where the next begins: { actor, model, '
+  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, '
+  'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
+  'no_route | past | taken | conflict (with last) }.';

@@ -373,9 +373,18 @@ grant execute on function
   private.list_provider_routes(text[], integer),
   private.list_failing_models(integer),
   private.list_catalogue_models(text, text, text[], integer),
+  private.read_model(text),
+  private.model_version(text),
+  private.was_never_enabled(ai.models),
+  private.granted_workspaces(text, integer),
+  private.save_model(jsonb),
   private.set_model_enabled(jsonb),
+  private.delete_model(jsonb),
+  private.change_model_route(jsonb),
+  private.set_model_grant(jsonb),
   private.describe_price(ai.model_prices),
   private.latest_price(text, text, integer),
   private.list_route_prices(),
-  private.add_model_price(jsonb)
+  private.add_model_price(jsonb),
+  private.cancel_model_price(jsonb)
 to service_role;

@@ -1,4 +1,4 @@
--- Changing the model catalogue from the console. A price is added from a time on, never edited.
+-- The model catalogue in the console. A model's id and kind never change, and a model that may have been called is never deleted.
 
 create or replace function private.list_catalogue_models(
   term text default '', only_id text default null, after text[] default null, page_size integer default null
@@ -14,10 +14,17 @@ as $$
     'displayName', m.display_name,
     'ownedBy', m.owned_by,
     'enabled', m.enabled,
+    'studioDefault', m.studio_default,
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
     -- By the rule of calls, as if every provider were connected.
     'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    'hasGrant', exists (
+      select
+      from ai.model_grants g
+      left join public.workspaces w on w.id = g.workspace_id
+      where g.model_id = m.id and (g.plan_id is not null or w.deleted_at is null)
+    ),
     -- As calls go: open routes first, in their order.
     'providers', (
       select coalesce(jsonb_agg(p.provider_id order by p.is_shut, p.position), '[]')
@@ -49,6 +56,172 @@ comment on function private.list_catalogue_models(text, text, text[], integer) i
   'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
   'asked, and prices, those of the past too; amounts are text, so that no digit is lost. after: sortsAs of the last one of '
   'the page before; all of them without page_size.';
+
+create or replace function private.read_model(model text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (private.list_catalogue_models(only_id => m.id) -> 0) || jsonb_build_object(
+    'version', private.model_version(m.id),
+    'contextWindow', m.context_window,
+    'outputLimit', m.output_limit,
+    'voices', coalesce(to_jsonb(m.voices), '[]'),
+    'isDefault', m.is_default,
+    'defaultOfKind', (select d.id from ai.models d where d.kind = m.kind and d.is_default),
+    'canDelete', private.was_never_enabled(m),
+    'routes', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'position', r.position,
+        'providerId', r.provider_id,
+        'providerModel', r.provider_model,
+        'enabled', r.enabled,
+        'trustsStatedCost', r.trusts_stated_cost,
+        'tierMultipliers', (
+          select coalesce(jsonb_object_agg(t.key, t.value), '{}') from jsonb_each_text(r.tier_multipliers) as t
+        ),
+        'firstByteSeconds', r.first_byte_seconds,
+        'idleSeconds', r.idle_seconds,
+        'totalSeconds', r.total_seconds
+      ) order by r.position), '[]')
+      from ai.model_routes r
+      where r.model_id = m.id
+    ),
+    'plans', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', p.id,
+        'name', p.name,
+        'granted', exists (select from ai.model_grants g where g.model_id = m.id and g.plan_id = p.id)
+      ) order by p.name, p.id), '[]')
+      from ai.plans p
+    ),
+    'workspaces', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id), '[]')
+      from private.granted_workspaces(m.id) w
+    )
+  )
+  from ai.models m
+  where m.id = model
+$$;
+comment on function private.read_model(text) is
+  'Returns a model as private.list_catalogue_models has it, with its version (private.model_version), settings, routes in '
+  'order, all plans and whether they have it, and the workspaces that it is granted to by name, the first 100.';
+
+create or replace function private.model_version(model text) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select md5(to_jsonb(m)::text || coalesce((
+    select jsonb_agg(to_jsonb(r) order by r.position)::text from ai.model_routes r where r.model_id = m.id
+  ), ''))
+  from ai.models m
+  where m.id = model
+$$;
+comment on function private.model_version(text) is
+  'Returns a digest of a model''s settings and routes. An admin who changes them names the version that they saw.';
+
+create or replace function private.was_never_enabled(model ai.models) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select not model.enabled and coalesce(bool_or(l.action = 'model.add') and not bool_or(l.action = 'model.enable'), false)
+  from private.admin_audit_log l
+  where l.target = 'model ' || model.id
+$$;
+comment on function private.was_never_enabled(ai.models) is
+  'Returns whether a model was added in the console and never enabled there, so that no run is of it.';
+
+create or replace function private.save_model(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  made ai.models;
+  former ai.models;
+  voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if change ->> 'version' is not null then
+    select * into model from ai.models m where m.id = change ->> 'model' for update;
+    if not found then
+      return jsonb_build_object('refused', 'not_found');
+    end if;
+    if private.model_version(model.id) <> change ->> 'version' then
+      return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+    end if;
+  end if;
+
+  begin
+    if model.id is null then
+      insert into ai.models (id, kind, display_name, owned_by, enabled, studio_default, context_window, output_limit, voices)
+      values (
+        change ->> 'model', change ->> 'kind', change ->> 'displayName', change ->> 'ownedBy', false,
+        (change ->> 'studioDefault')::boolean, (change ->> 'contextWindow')::integer, (change ->> 'outputLimit')::integer,
+        voices
+      )
+      on conflict (id) do nothing
+      returning * into made;
+      if not found then
+        return jsonb_build_object('refused', 'taken');
+      end if;
+    else
+      -- Only the default that the admin saw gives way: another one violates the unique index.
+      if (change ->> 'isDefault')::boolean then
+        update ai.models m set is_default = false
+        where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default
+        returning * into former;
+      end if;
+      update ai.models m
+      set
+        display_name = change ->> 'displayName',
+        owned_by = change ->> 'ownedBy',
+        studio_default = (change ->> 'studioDefault')::boolean,
+        context_window = (change ->> 'contextWindow')::integer,
+        output_limit = (change ->> 'outputLimit')::integer,
+        voices = save_model.voices,
+        is_default = (change ->> 'isDefault')::boolean
+      where m.id = model.id
+      returning * into made;
+    end if;
+  exception
+    when unique_violation then
+      return jsonb_build_object('refused', 'default_changed');
+    when check_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case when model.id is null then 'model.add' else 'model.edit' end,
+    'target', 'model ' || made.id,
+    'before', case when model.id is not null then to_jsonb(model) end,
+    'after', to_jsonb(made)
+  ));
+  if former.id is not null then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'model.edit',
+      'target', 'model ' || former.id,
+      'before', jsonb_build_object('is_default', true),
+      'after', jsonb_build_object('is_default', false)
+    ));
+  end if;
+  return '{}';
+end
+$$;
+comment on function private.save_model(jsonb) is
+  'Edits a model, or adds a disabled one where version is null: { actor, model, version (private.model_version), displayName, '
+  'ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId, ip } and to add one kind, to edit one '
+  'isDefault and defaultOfKind (the id of the default that it replaces, or null) → {} or { refused: forbidden | not_found | '
+  'taken (the id) | invalid | default_changed | conflict (with last) }.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql
@@ -84,3 +257,36 @@ comment on function private.set_model_enabled(jsonb) is
   'Opens a model to those whose plans grant it, or shuts it for all: { actor, model, enabled, reason, requestId, ip } → '
   '{} or { refused: forbidden | not_found | conflict (it is so already, with last) }.';
 
+create or replace function private.delete_model(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if private.model_version(model.id) <> change ->> 'version' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  if not private.was_never_enabled(model) then
+    return jsonb_build_object('refused', 'used');
+  end if;
+  delete from ai.model_prices p where p.model_id = model.id;
+  delete from ai.models m where m.id = model.id;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'model.delete', 'target', 'model ' || model.id, 'before', to_jsonb(model)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.delete_model(jsonb) is
+  'Deletes a model that was never enabled, with its routes, prices and grants: { actor, model, version, reason, requestId, ip } '
+  '→ {} or { refused: forbidden | not_found | used | conflict (with last) }.';

@@ -153,3 +153,51 @@ comment on function private.add_model_price(jsonb) is
   'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, '
   'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
   'no_route | past | taken | conflict (with last) }.';
+
+create or replace function private.cancel_model_price(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  price ai.model_prices;
+  old ai.model_prices;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  select * into price from ai.model_prices p where p.id = (change ->> 'price')::bigint and p.model_id = model.id;
+  select * into old
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = price.provider_id and p.service_tier = price.service_tier
+    and p.min_input_tokens = price.min_input_tokens and upper(p.valid) = lower(price.valid);
+  -- The admin decided on the prices before and after it.
+  if price.id is null or old.id::text is distinct from change ->> 'previous'
+    or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  -- No call may be charged at it before this commits. now() is from before the wait for the model.
+  if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
+    return jsonb_build_object('refused', 'started');
+  end if;
+  delete from ai.model_prices p where p.id = price.id;
+  update ai.model_prices p set valid = tstzrange(lower(old.valid), upper(price.valid)) where p.id = old.id;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'model.cancel_price',
+    'target', 'model ' || model.id,
+    'before', to_jsonb(price),
+    'after', (select to_jsonb(p) from ai.model_prices p where p.id = old.id)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.cancel_model_price(jsonb) is
+  'Cancels a price up to a minute before it begins; the one before it holds on, until the next begins: { actor, model, price, '
+  'previous (id of the price before it as seen, or null), until (its end as seen), reason, requestId, ip } → {} or { refused: '
+  'forbidden | not_found | started | conflict (with last) }.';

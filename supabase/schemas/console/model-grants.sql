@@ -1,0 +1,70 @@
+-- Who may use a model: grants to plans and to single workspaces, changed from the console.
+
+create or replace function private.granted_workspaces(model text, most integer default 100)
+  returns table (id uuid, name text)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select w.id, w.name
+  from ai.model_grants g
+  join public.workspaces w on w.id = g.workspace_id and w.deleted_at is null
+  where g.model_id = model
+  order by w.name, w.id
+  limit most
+$$;
+comment on function private.granted_workspaces(text, integer) is
+  'Returns the first workspaces, by name, that a model is granted to by themselves.';
+
+create or replace function private.set_model_grant(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  plan text := change ->> 'plan';
+  workspace uuid := (change ->> 'workspace')::uuid;
+  grants boolean := (change ->> 'granted')::boolean;
+  grantee jsonb := jsonb_strip_nulls(jsonb_build_object('plan', plan, 'workspace', workspace));
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if exists (select from public.workspaces w where w.id = workspace and w.personal_user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  if num_nonnulls(plan, workspace) <> 1
+    or plan is not null and not exists (select from ai.plans p where p.id = plan)
+    or workspace is not null and not exists (select from public.workspaces w where w.id = workspace and w.deleted_at is null)
+  then
+    return jsonb_build_object('refused', 'no_grantee');
+  end if;
+  if grants then
+    insert into ai.model_grants (model_id, plan_id, workspace_id) values (model.id, plan, workspace) on conflict do nothing;
+  else
+    delete from ai.model_grants g
+    where g.model_id = model.id and (g.plan_id, g.workspace_id) is not distinct from (plan, workspace);
+  end if;
+  if not found then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case when grants then 'model.grant' else 'model.withdraw' end,
+    'target', 'model ' || model.id,
+    'before', grantee || jsonb_build_object('granted', not grants),
+    'after', grantee || jsonb_build_object('granted', grants)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.set_model_grant(jsonb) is
+  'Grants a model to a plan or to one workspace, or withdraws the grant: { actor, model, plan or workspace, granted, reason, '
+  'requestId, ip } → {} or { refused: forbidden | not_found | no_grantee | oneself (the actor''s personal workspace) | conflict '
+  '(it is so already, with last) }.';

@@ -1,0 +1,93 @@
+-- Changing the routes of models from the console.
+
+create or replace function private.change_model_route(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  model ai.models;
+  place integer := (change ->> 'place')::integer;
+  fields jsonb := nullif(change -> 'route', 'null');
+  before jsonb;
+  others jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if private.model_version(model.id) is distinct from change ->> 'version' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  select to_jsonb(r) into before from ai.model_routes r where r.model_id = model.id and r.position = place;
+  if (place is not null and before is null) or (place is null and fields is null) then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  select coalesce(jsonb_agg(to_jsonb(r) order by r.position), '[]') into others
+  from ai.model_routes r
+  where r.model_id = model.id and r.position is distinct from place;
+  if jsonb_path_exists(
+    others, '$[*] ? (@.provider_id == $provider && @.provider_model == $model)',
+    jsonb_build_object('provider', fields -> 'providerId', 'model', fields -> 'providerModel')
+  ) then
+    return jsonb_build_object('refused', 'route_taken');
+  end if;
+
+  begin
+    delete from ai.model_routes r where r.model_id = model.id;
+    insert into ai.model_routes
+    select made.*
+    from (
+      select o.route, row_number() over (order by o.at) as position
+      from (
+        -- The new one is before the route that is at its position without it.
+        select l.route, 2 * l.number as at from jsonb_array_elements(others) with ordinality as l (route, number)
+        union all
+        select
+          jsonb_build_object(
+            'provider_id', fields -> 'providerId',
+            'provider_model', fields -> 'providerModel',
+            'enabled', fields -> 'enabled',
+            'trusts_stated_cost', fields -> 'trustsStatedCost',
+            'tier_multipliers', (
+              select coalesce(jsonb_object_agg(t.key, t.value::numeric), '{}')
+              from jsonb_each_text(fields -> 'tierMultipliers') as t
+            ),
+            'first_byte_seconds', fields -> 'firstByteSeconds',
+            'idle_seconds', fields -> 'idleSeconds',
+            'total_seconds', fields -> 'totalSeconds'
+          ),
+          2 * (fields ->> 'position')::integer - 1
+        where fields is not null
+      ) as o
+    ) as n
+    cross join jsonb_populate_record(
+      null::ai.model_routes, n.route || jsonb_build_object('model_id', model.id, 'position', n.position)
+    ) as made;
+  exception
+    when check_violation or not_null_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case when before is null then 'model.add_route' when fields is null then 'model.remove_route' else 'model.edit_route' end,
+    'target', 'model ' || model.id,
+    'before', before,
+    'after', (
+      select to_jsonb(r)
+      from ai.model_routes r
+      where r.model_id = model.id and r.provider_id = fields ->> 'providerId' and r.provider_model = fields ->> 'providerModel'
+    )
+  ));
+  return '{}';
+end
+$$;
+comment on function private.change_model_route(jsonb) is
+  'Adds, edits, moves or removes a route; the others keep their order, and positions count from 1: { actor, model, version '
+  '(private.model_version), place (its position so far, null to add one), route: { position, providerId, providerModel, enabled, '
+  'trustsStatedCost, tierMultipliers: { tier: factor as text }, firstByteSeconds, idleSeconds, totalSeconds } or null to remove '
+  'it, reason, requestId, ip } → {} or { refused: forbidden | not_found | route_taken | invalid | conflict (with last) }. '
+  'Prices of the provider stay.';

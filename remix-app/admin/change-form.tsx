@@ -17,6 +17,7 @@ export function ChangeForm({
   cancelTo,
   children,
   hidden = {},
+  preview,
 }: {
   /** One sentence each. */
   effects: readonly string[];
@@ -28,6 +29,8 @@ export function ChangeForm({
   /** Fields of this change alone, before the reason. */
   children?: ReactNode;
   hidden?: Record<string, string | number>;
+  /** Of a form whose fields decide what happens: what they change, once somebody asked, or null. */
+  preview?: readonly string[] | null;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation }).map(([name, messages]) => [name, messages?.[0]]);
@@ -39,6 +42,16 @@ export function ChangeForm({
           <li key={effect}>{effect}</li>
         ))}
       </ul>
+      {preview ? (
+        <section role="status" aria-label="Preview" className="max-w-prose space-y-1 rounded-card bg-accent-soft p-3">
+          <h3 className="font-medium">Preview: nothing is changed yet</h3>
+          <ul className="list-disc space-y-1 pl-5">
+            {preview.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        </section>
+      ) : null}
       {Object.entries(hidden).map(([name, value]) => (
         <input key={name} type="hidden" name={name} value={value} />
       ))}
@@ -68,6 +81,11 @@ export function ChangeForm({
         />
         <div className="flex flex-wrap gap-3">
           <Button variant="danger">{submit}</Button>
+          {preview === undefined ? null : (
+            <Button variant="secondary" name="intent" value="preview">
+              Preview
+            </Button>
+          )}
           <ButtonLink href={cancelTo}>Cancel</ButtonLink>
         </div>
       </div>

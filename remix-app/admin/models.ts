@@ -1,11 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { utcTime } from "#shared/utc-time.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
-import type { InfrastructureAdmin } from "./require-admin.ts";
+import { modelFault } from "./providers.ts";
 
 const priceSchema = z.object({
   id: z.number(),
@@ -29,68 +27,73 @@ const priceSchema = z.object({
 });
 export type ModelPrice = z.infer<typeof priceSchema>;
 
-const modelsSchema = z.array(
-  z.object({
-    id: z.string(),
-    kind: z.enum(["chat", "embedding", "speech"]),
-    displayName: z.string(),
-    ownedBy: z.string(),
-    enabled: z.boolean(),
-    sortsAs: z.array(z.string()),
-    hasRoute: z.boolean(),
-    hasPrice: z.boolean(),
-    /** In the order in which they are asked. */
-    providers: z.array(z.string()),
-    prices: z.array(priceSchema),
-  }),
-);
-/** A model of the catalogue, with every price that it ever had. */
-export type CatalogueModel = z.infer<typeof modelsSchema>[number];
+const kinds = ["chat", "embedding", "speech"] as const;
+export const modelKind = z.enum(kinds);
 
-/** What the database takes of an amount: twelve digits and six decimals. */
-const amount = z
-  .string({ error: "Enter an amount in USD" })
-  .trim()
-  .regex(/^\d{1,12}(\.\d{1,6})?$/, "Enter an amount in USD with at most 6 decimals, such as 2.50");
-const optionalAmount = z
-  .literal("")
-  .transform(() => null)
-  .or(amount);
-
-/** The form that opens or shuts a model. */
-export const switchSchema = confirmedChangeSchema.extend({ of: z.literal("switch").default("switch") });
-
-/** The form of a price. A moment is given to the minute, in UTC; without one the price holds at once. */
-export const priceChangeSchema = confirmedChangeSchema.extend({
-  of: z.literal("price").default("price"),
-  latest: z
-    .string()
-    .regex(/^\d{0,18}$/)
-    .transform((text) => text || null),
-  from: z
-    .literal("")
-    .transform(() => null)
-    .or(
-      z
-        .string()
-        .transform((text) => `${text}:00Z`)
-        .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or nothing"),
-    ),
-  inputUsd: amount,
-  serviceTier: z
-    .string()
-    .trim()
-    .regex(/^([a-z][a-z0-9_-]{0,31})?$/, "Enter the tier as the provider names it, such as priority")
-    .transform((text) => text || "default"),
-  cachedInputUsd: optionalAmount,
-  cacheWriteUsd: optionalAmount,
-  cacheWrite1hUsd: optionalAmount,
-  outputUsd: amount,
-  audioInputUsd: optionalAmount,
-  audioOutputUsd: optionalAmount,
-  imageInputUsd: optionalAmount,
-  requestFeeUsd: optionalAmount,
+const listedSchema = z.object({
+  id: z.string(),
+  kind: modelKind,
+  displayName: z.string(),
+  ownedBy: z.string(),
+  enabled: z.boolean(),
+  studioDefault: z.boolean(),
+  sortsAs: z.array(z.string()),
+  hasRoute: z.boolean(),
+  hasPrice: z.boolean(),
+  hasGrant: z.boolean(),
+  /** In the order in which they are asked. */
+  providers: z.array(z.string()),
+  prices: z.array(priceSchema),
 });
+/** A model of the catalogue, with every price that it ever had. */
+export type CatalogueModel = z.infer<typeof listedSchema>;
+
+const routeSchema = z.object({
+  position: z.number(),
+  providerId: z.string(),
+  providerModel: z.string(),
+  enabled: z.boolean(),
+  trustsStatedCost: z.boolean(),
+  /** Multiples of the default prices, as decimal text, by service tier. */
+  tierMultipliers: z.record(z.string(), z.string()),
+  firstByteSeconds: z.number().nullable(),
+  idleSeconds: z.number().nullable(),
+  totalSeconds: z.number().nullable(),
+});
+export type ConsoleRoute = z.infer<typeof routeSchema>;
+
+const modelSchema = listedSchema.extend({
+  /** Of its settings and routes; goes with the next change of them. */
+  version: z.string(),
+  contextWindow: z.number().nullable(),
+  outputLimit: z.number().nullable(),
+  voices: z.array(z.string()),
+  isDefault: z.boolean(),
+  defaultOfKind: z.string().nullable(),
+  /** It was never enabled. */
+  canDelete: z.boolean(),
+  /** In order. */
+  routes: z.array(routeSchema),
+  /** All of them. */
+  plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean() })),
+  /** The first {@link grantedWorkspacesShown} that it is granted to by themselves. */
+  workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
+});
+/** A model with everything that the console changes. */
+export type ConsoleModel = z.infer<typeof modelSchema>;
+
+/** As private.granted_workspaces returns them. */
+export const grantedWorkspacesShown = 100;
+
+/** Returns why callers cannot use an enabled model. */
+export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
+  const fault = modelFault(model);
+  return [
+    ...(fault ? [fault] : []),
+    ...(model.hasGrant ? [] : ["No grant: callers get 404"]),
+    ...(model.studioDefault ? [] : ["Not offered to workspaces: callers get 404"]),
+  ];
+}
 
 const modelsShown = 50;
 
@@ -108,47 +111,20 @@ export async function listModels(
   { term, cursor }: { term: string; cursor: string | null },
 ): Promise<{ models: CatalogueModel[]; nextCursor: string | null }> {
   const args = { term, after: modelPosition(cursor, context), page_size: modelsShown + 1 };
-  const found = await callFunction(context, { name: "private.list_catalogue_models", args, schema: modelsSchema });
+  const found = await callFunction(context, {
+    name: "private.list_catalogue_models",
+    args,
+    schema: z.array(listedSchema),
+  });
   const cursorOf = ({ sortsAs }: CatalogueModel) => writeKeyCursor(sortsAs);
   const { records, nextCursor } = pageOf(found, { limit: modelsShown, cursorOf });
   return { models: records, nextCursor };
 }
 
 /** @throws Response 404 where there is no such model */
-export async function requireModel(context: AppLoadContext, id: string | null): Promise<CatalogueModel> {
-  const args = { only_id: id ?? "" };
-  const [model] = await callFunction(context, { name: "private.list_catalogue_models", args, schema: modelsSchema });
+export async function requireModel(context: AppLoadContext, id: string | null): Promise<ConsoleModel> {
+  const args = { model: id ?? "" };
+  const model = await callFunction(context, { name: "private.read_model", args, schema: modelSchema.nullable() });
   if (model) return model;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such model." });
 }
-
-/** Opens a model, or shuts it for everybody. */
-export function setModelEnabled(
-  context: AppLoadContext,
-  { admin, ...change }: { admin: InfrastructureAdmin; model: string; enabled: boolean; reason: string },
-): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "set_model_enabled", change, refusals });
-}
-
-/** Adds a price from a time on. None is ever edited. */
-export function addPrice(
-  context: AppLoadContext,
-  {
-    admin,
-    ...change
-  }: Omit<z.output<typeof priceChangeSchema>, "confirmation" | "of"> & {
-    admin: InfrastructureAdmin;
-    model: string;
-    providerId: string;
-    minInputTokens: number;
-  },
-): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "add_model_price", change, refusals });
-}
-
-const refusals = {
-  not_found: { status: 404, message: "There is no such model." },
-  no_route: { status: 400, message: "The model is not reached through this provider." },
-  past: { status: 400, message: "A price begins now or later: what runs were charged at stays." },
-  taken: { status: 409, message: "Another price begins at that very time. Choose another time." },
-} as const;

@@ -1,22 +1,20 @@
 import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
+import { priceLabels } from "./model-preview.ts";
 import type { ModelPrice } from "./models.ts";
 
-const amounts = [
-  { name: "inputUsd", label: "Input", hint: "USD for a million tokens." },
-  { name: "cachedInputUsd", label: "Cached input", hint: "Empty: same as input." },
-  { name: "cacheWriteUsd", label: "Cache write", hint: "Empty: same as input." },
-  { name: "cacheWrite1hUsd", label: "Cache write for an hour", hint: "Empty: same as other cache writes." },
-  { name: "outputUsd", label: "Output", hint: "USD for a million tokens." },
-  { name: "audioInputUsd", label: "Audio input", hint: "Empty: audio is refused." },
-  { name: "audioOutputUsd", label: "Audio output", hint: "Empty: same as output." },
-  { name: "imageInputUsd", label: "Image input", hint: "Empty: same as input." },
-  {
-    name: "requestFeeUsd",
-    label: "Fee",
-    hint: "USD for each request that the provider charges a fee for. Empty: none.",
-  },
-] as const;
+const hints = {
+  inputUsd: "USD for a million tokens.",
+  cachedInputUsd: "Empty: same as input.",
+  cacheWriteUsd: "Empty: same as input.",
+  cacheWrite1hUsd: "Empty: same as other cache writes.",
+  outputUsd: "USD for a million tokens.",
+  audioInputUsd: "Empty: audio is refused.",
+  audioOutputUsd: "Empty: same as output.",
+  imageInputUsd: "Empty: same as input.",
+  requestFeeUsd: "USD for each request that the provider charges a fee for. Empty: none.",
+} as const;
+const amounts = Object.keys(hints) as (keyof typeof hints)[];
 
 type Props = { template: ModelPrice | undefined; failed: FailedChange | undefined };
 
@@ -40,12 +38,12 @@ export function PriceFields({ template, failed }: Props) {
         defaultValue={failed?.typed.serviceTier}
         error={failed?.fields.serviceTier?.[0]}
       />
-      {amounts.map(({ name, label, hint }) => (
+      {amounts.map((name) => (
         <Field
           key={name}
           name={name}
-          label={label}
-          hint={hint}
+          label={priceLabels[name]}
+          hint={hints[name]}
           inputMode="decimal"
           autoComplete="off"
           defaultValue={failed?.typed[name] ?? template?.[name] ?? ""}

@@ -92,7 +92,16 @@ const words: Record<string, string> = {
   "app.rotate_secret": "Rotated an app's secret",
   "model.enable": "Enabled a model",
   "model.disable": "Disabled a model",
+  "model.add": "Added a model",
+  "model.edit": "Edited a model",
+  "model.delete": "Deleted a model",
+  "model.add_route": "Added a route",
+  "model.edit_route": "Edited a route",
+  "model.remove_route": "Removed a route",
+  "model.grant": "Granted a model",
+  "model.withdraw": "Withdrew a model's grant",
   "model.add_price": "Added a price",
+  "model.cancel_price": "Cancelled a price",
   [deletedByOwner]: "Deleted an account",
 };
 

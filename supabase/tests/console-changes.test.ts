@@ -8,7 +8,17 @@ import { openPool } from "./pools.ts";
 
 type Answer = { refused?: string; last?: { actorEmail: string; at: string } | null };
 type Change = Record<string, unknown>;
-type Call = "set_key_approval" | "add_app" | "change_app" | "set_model_enabled" | "add_model_price";
+type Call =
+  | "set_key_approval"
+  | "add_app"
+  | "change_app"
+  | "save_model"
+  | "set_model_enabled"
+  | "delete_model"
+  | "change_model_route"
+  | "set_model_grant"
+  | "add_model_price"
+  | "cancel_model_price";
 
 const callers = 50;
 
@@ -59,16 +69,25 @@ test("50 admins at once make each change once, and the others learn whose it was
     expect(await race(db, { name: "set_model_enabled", change: shut })).toEqual(onlyOne(email));
     const price = { actor, model, providerId: "demo", latest: null, inputUsd: "1", outputUsd: "2" };
     expect(await race(db, { name: "add_model_price", change: price })).toEqual(onlyOne(email));
-    expect(await linesOf(`model ${model}`)).toEqual({ lines: 2 });
+    const { version } = await one<{ version: string }>(db, {
+      sql: "select private.model_version($1) as version",
+      values: [model],
+    });
+    const route = { position: 2, providerId: "demo", providerModel: "y", enabled: true, trustsStatedCost: false };
+    const added = { actor, model, version, place: null, route };
+    expect(await race(db, { name: "change_model_route", change: added })).toEqual(onlyOne(email));
+    const grant = { actor, model, workspace, granted: true };
+    expect(await race(db, { name: "set_model_grant", change: grant })).toEqual(onlyOne(email));
+    expect(await linesOf(`model ${model}`)).toEqual({ lines: 4 });
 
     const made = { actor, name: app, displayName: "Race", kind: "internal", origins: [], scopes: ["profile"] };
     const secretHash = `\\x${newHash().toString("hex")}`;
     expect(await ask(db, { name: "add_app", change: { ...made, secretHash } })).toEqual({});
-    const { version } = await one<{ version: string }>(db, {
+    const { version: seen } = await one<{ version: string }>(db, {
       sql: "select private.read_app($1) ->> 'version' as version",
       values: [app],
     });
-    const disable = { actor, name: app, step: "disable", version };
+    const disable = { actor, name: app, step: "disable", version: seen };
     expect(await race(db, { name: "change_app", change: disable })).toEqual(onlyOne(email));
     expect(await linesOf(`app ${app}`)).toEqual({ lines: 2 });
   } finally {
@@ -90,7 +109,12 @@ describe("a change of the console", () => {
       { name: "add_app", change: { name: "an-app" } },
       { name: "change_app", change: { name: "an-app", step: "enable" } },
       { name: "set_model_enabled", change: { model, enabled: false } },
+      { name: "save_model", change: { model } },
+      { name: "delete_model", change: { model } },
+      { name: "change_model_route", change: { model } },
+      { name: "set_model_grant", change: { model, workspace: workspaceId, granted: true } },
       { name: "add_model_price", change: { model } },
+      { name: "cancel_model_price", change: { model } },
     ];
     for (const { name, change } of calls) {
       expect(await ask(db, { name, change: { ...change, actor } })).toEqual({ refused: "forbidden" });

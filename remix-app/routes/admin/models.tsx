@@ -1,7 +1,9 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { ModelCard, ModelTable } from "../../admin/model-card.tsx";
+import { GrantsCard, ModelState, RoutesCard, SettingsCard } from "../../admin/model-card.tsx";
+import { ModelTable } from "../../admin/model-table.tsx";
 import { listModels, requireModel } from "../../admin/models.ts";
+import { PriceCard } from "../../admin/price-card.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../http/search-params.ts";
@@ -32,22 +34,31 @@ export default function ConsoleModelsPage() {
   if (one) {
     return (
       <ConsolePage title={one.displayName} lead={one.id}>
-        {done ? <Notice tone="good">The change is made, and stands in the audit log.</Notice> : null}
-        <ModelCard model={one} />
+        {done ? <Notice tone="good">The change is made. The audit log has it.</Notice> : null}
+        <ModelState model={one} />
+        <SettingsCard model={one} />
+        <RoutesCard model={one} />
+        <PriceCard model={one} />
+        <GrantsCard model={one} />
         <ButtonLink href="/admin/models">All models</ButtonLink>
       </ConsolePage>
     );
   }
   return (
     <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
+      {done ? <Notice tone="good">The model is deleted. The audit log has it.</Notice> : null}
       <SearchCard title="Find a model" label="Name or id" term={term} />
-      <Card title={term ? `Models that match “${term}”` : "All models"} lead="USD for a million tokens.">
+      <Card
+        title={term ? `Models that match “${term}”` : "All models"}
+        lead="USD for a million tokens."
+        action={<ButtonLink href="/admin/models/new">Add a model</ButtonLink>}
+      >
         <ModelTable
           models={models}
           empty={
             term
-              ? "No model matches. Look for a part of its name or its id."
-              : "The catalogue is empty. Models come with the operator's seed."
+              ? "No model matches. Search for a part of its name or id."
+              : "No model yet. Add one, then its route, price and grant."
           }
         />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["q"]} />

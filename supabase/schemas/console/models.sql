@@ -146,7 +146,7 @@ declare
   model ai.models;
   made ai.models;
   former ai.models;
-  voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
+  all_voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -167,12 +167,12 @@ begin
       values (
         change ->> 'model', change ->> 'kind', change ->> 'displayName', change ->> 'ownedBy', false,
         (change ->> 'studioDefault')::boolean, (change ->> 'contextWindow')::integer, (change ->> 'outputLimit')::integer,
-        voices
+        all_voices
       )
       on conflict (id) do nothing
       returning * into made;
       if not found then
-        return jsonb_build_object('refused', 'taken');
+        return jsonb_build_object('refused', 'id_taken');
       end if;
     else
       -- Only the default that the admin saw gives way: another one violates the unique index.
@@ -188,7 +188,7 @@ begin
         studio_default = (change ->> 'studioDefault')::boolean,
         context_window = (change ->> 'contextWindow')::integer,
         output_limit = (change ->> 'outputLimit')::integer,
-        voices = save_model.voices,
+        voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id
       returning * into made;
@@ -221,7 +221,7 @@ comment on function private.save_model(jsonb) is
   'Edits a model, or adds a disabled one where version is null: { actor, model, version (private.model_version), displayName, '
   'ownedBy, studioDefault, contextWindow, outputLimit, voices, reason, requestId, ip } and to add one kind, to edit one '
   'isDefault and defaultOfKind (the id of the default that it replaces, or null) → {} or { refused: forbidden | not_found | '
-  'taken (the id) | invalid | default_changed | conflict (with last) }.';
+  'id_taken | invalid | default_changed | conflict (with last) }.';
 
 create or replace function private.set_model_enabled(change jsonb) returns jsonb
   language plpgsql

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shownPrices } from "./model-card.tsx";
+import { shownPrices } from "./price-card.tsx";
 
 const now = Date.parse("2026-11-27T00:00:00Z");
 const day = 24 * 60 * 60 * 1_000;

@@ -1,0 +1,193 @@
+import { CheckBox, Field, Select } from "../ui/field.tsx";
+import type { FailedChange } from "./change-answer.ts";
+import { multiplierText } from "./model-preview.ts";
+import type { ConsoleModel, ConsoleRoute } from "./models.ts";
+
+type Failed = FailedChange | undefined;
+
+/** A text field of a change: what was typed, or what is the case. */
+function ChangeField({
+  name,
+  value,
+  failed,
+  ...field
+}: { name: string; label: string; hint?: string; value?: string | number | null; failed: Failed } & Pick<
+  Parameters<typeof Field>[0],
+  "inputMode" | "list"
+>) {
+  return (
+    <Field
+      {...field}
+      name={name}
+      autoComplete="off"
+      autoCapitalize="none"
+      spellCheck={false}
+      defaultValue={failed?.typed[name] ?? value ?? ""}
+      error={failed?.fields[name]?.[0]}
+    />
+  );
+}
+
+function ChangeTick({
+  name,
+  value,
+  failed,
+  ...box
+}: {
+  name: string;
+  label: string;
+  hint?: string;
+  value: boolean;
+  failed: Failed;
+}) {
+  return <CheckBox {...box} name={name} defaultChecked={failed ? name in failed.typed : value} />;
+}
+
+/** The settings of a model. Its id and kind are chosen once. */
+export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Failed }) {
+  const { id, kind, displayName, ownedBy, contextWindow, outputLimit, voices, studioDefault, isDefault } = model;
+  return (
+    <>
+      {id === "" ? (
+        <>
+          <ChangeField name="id" label="Id" hint="What callers send as model. It never changes." failed={failed} />
+          <Select name="kind" label="Kind" defaultValue={failed?.typed.kind ?? kind}>
+            <option value="chat">Chat</option>
+            <option value="embedding">Embedding</option>
+            <option value="speech">Speech</option>
+          </Select>
+        </>
+      ) : null}
+      <ChangeField name="displayName" label="Name" value={displayName} failed={failed} />
+      <ChangeField name="ownedBy" label="Owned by" hint="Such as openai." value={ownedBy} failed={failed} />
+      <ChangeField
+        name="contextWindow"
+        label="Context window"
+        hint="Tokens. It limits what a provider's stated usage can cost. Empty: unknown."
+        inputMode="numeric"
+        value={contextWindow}
+        failed={failed}
+      />
+      <ChangeField
+        name="outputLimit"
+        label="Output limit"
+        hint="Tokens. A call that asks for more is refused. Empty: unknown."
+        inputMode="numeric"
+        value={outputLimit}
+        failed={failed}
+      />
+      <ChangeField
+        name="voices"
+        label="Voices"
+        hint="Of a speech model, separated by commas. The first one is used where a call names none."
+        value={voices.join(", ")}
+        failed={failed}
+      />
+      <ChangeTick
+        name="studioDefault"
+        label="Offered to workspaces"
+        hint="Off: the model answers 404 to all workspaces, whatever is granted."
+        value={studioDefault}
+        failed={failed}
+      />
+      {id === "" ? null : (
+        <ChangeTick
+          name="isDefault"
+          label={`Default ${kind} model`}
+          hint="Used by calls that may leave out the model: speech and the legacy endpoint."
+          value={isDefault}
+          failed={failed}
+        />
+      )}
+    </>
+  );
+}
+
+/** A route of a model: where it is, how it is billed, and how long it may take. */
+export function RouteFields({
+  model: { id, routes },
+  route,
+  failed,
+}: {
+  model: ConsoleModel;
+  route: ConsoleRoute | null;
+  failed: Failed;
+}) {
+  return (
+    <>
+      <ChangeField
+        name="position"
+        label="Order"
+        hint="1 is tried first. Empty: last."
+        inputMode="numeric"
+        value={route?.position ?? routes.length + 1}
+        failed={failed}
+      />
+      <ChangeField
+        name="providerId"
+        label="Provider"
+        hint="The id of its settings in lower case: openai for AI_PROVIDER_OPENAI_KIND. Addresses and keys stay in the functions' environment."
+        value={route?.providerId ?? ""}
+        failed={failed}
+      />
+      <ChangeField
+        name="providerModel"
+        label="Provider's name of the model"
+        hint="At Azure, the deployment's."
+        value={route?.providerModel ?? id}
+        failed={failed}
+      />
+      <ChangeTick name="enabled" label="Enabled" value={route?.enabled ?? true} failed={failed} />
+      <ChangeTick
+        name="trustsStatedCost"
+        label="Trust the stated cost"
+        hint="The cost that the provider states is the run's cost. Prices still set the reservation."
+        value={route?.trustsStatedCost ?? false}
+        failed={failed}
+      />
+      <ChangeField
+        name="tierMultipliers"
+        label="Tier multipliers"
+        hint="Multiples of the default prices for service tiers without prices of their own, such as flex 0.5, priority 2."
+        value={multiplierText(route?.tierMultipliers ?? {})}
+        failed={failed}
+      />
+      {timeLimits.map(({ name, label }) => (
+        <ChangeField
+          key={name}
+          name={name}
+          label={label}
+          hint="Empty: the provider's setting."
+          inputMode="numeric"
+          value={route?.[name] ?? ""}
+          failed={failed}
+        />
+      ))}
+    </>
+  );
+}
+
+const timeLimits = [
+  { name: "firstByteSeconds", label: "Seconds to the first byte" },
+  { name: "idleSeconds", label: "Seconds of silence" },
+  { name: "totalSeconds", label: "Seconds in total" },
+] as const;
+
+/** To whom a model is granted: a plan that does not have it, or one workspace. */
+export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
+  return (
+    <>
+      <Select name="plan" label="Plan" defaultValue={failed?.typed.plan ?? ""}>
+        <option value="">No plan: one workspace</option>
+        {plans
+          .filter(({ granted }) => !granted)
+          .map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name} ({id})
+            </option>
+          ))}
+      </Select>
+      <ChangeField name="workspace" label="Workspace's id" hint="Only without a plan." failed={failed} />
+    </>
+  );
+}

@@ -1,0 +1,190 @@
+import { z } from "zod";
+import { utcTime } from "#shared/utc-time.ts";
+import { modelKind } from "./models.ts";
+
+// What the forms of the catalogue hold, besides the reason and the confirmation.
+
+const mostInteger = 2_147_483_647;
+
+function text(label: string, most: number) {
+  return z
+    .string({ error: `Enter ${label}` })
+    .trim()
+    .min(1, `Enter ${label}`)
+    .max(most, `At most ${most} characters`);
+}
+
+/** A whole number, or nothing. */
+function optionalNumber(most: number) {
+  const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or nothing`;
+  const number = z
+    .string()
+    .trim()
+    .regex(/^\d{1,10}$/, error)
+    .transform(Number);
+  return z
+    .literal("")
+    .transform(() => null)
+    .or(number.pipe(z.number().min(1, error).max(most, error)));
+}
+
+const ticked = z
+  .string()
+  .optional()
+  .transform((value) => value !== undefined);
+
+const voices = z.string().transform((list) => [
+  ...new Set(
+    list
+      .split(/[,\n]/)
+      .map((voice) => voice.trim())
+      .filter(Boolean),
+  ),
+]);
+
+const settings = z.object({
+  kind: modelKind,
+  displayName: text("a name", 80),
+  ownedBy: text("who owns the model", 80),
+  contextWindow: optionalNumber(mostInteger),
+  outputLimit: optionalNumber(mostInteger),
+  voices,
+  studioDefault: ticked,
+});
+
+function withVoices<Fields extends typeof settings>(fields: Fields) {
+  return fields.refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
+    path: ["voices"],
+    error: "A speech model has at least one voice; other models have none",
+  });
+}
+
+const version = z.string();
+
+export const newModelFields = withVoices(
+  settings.extend({
+    id: z
+      .string()
+      .trim()
+      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
+  }),
+);
+
+export const modelFields = withVoices(
+  settings.extend({
+    version,
+    isDefault: ticked,
+    /** The default of the kind when the page was made. */
+    defaultOfKind: z.string().transform((id) => id || null),
+  }),
+);
+
+export const versionFields = z.object({ version });
+
+/** A service tier as providers' answers name it. */
+const tierName = /^[a-z][a-z0-9_-]{0,31}$/;
+const factor = /^\d{1,3}(\.\d{1,4})?$/;
+
+/** Reads "flex 0.5, priority 2". */
+const tierMultipliers = z.string().transform((list, context) => {
+  const pairs = list
+    .split(/[,\n]/)
+    .map((pair) => pair.trim().split(/[\s=:]+/))
+    .filter(([tier]) => tier);
+  const right = pairs.every(
+    ([tier = "", times = "", ...more]) =>
+      tierName.test(tier) && tier !== "default" && factor.test(times) && more.length === 0,
+  );
+  if (right && new Set(pairs.map(([tier]) => tier)).size === pairs.length) {
+    return Object.fromEntries(pairs) as Record<string, string>;
+  }
+  context.addIssue({ code: "custom", message: "Enter tiers with their factors, such as flex 0.5, priority 2" });
+  return z.NEVER;
+});
+
+const mostRoutes = 100;
+const position = optionalNumber(mostRoutes).transform((place) => place ?? mostRoutes);
+
+export const routeFields = z.object({
+  version,
+  position,
+  providerId: z
+    .string()
+    .trim()
+    .toLowerCase()
+    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the id of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
+  providerModel: text("the provider's name of the model", 200),
+  enabled: ticked,
+  trustsStatedCost: ticked,
+  tierMultipliers,
+  firstByteSeconds: optionalNumber(140),
+  idleSeconds: optionalNumber(140),
+  totalSeconds: optionalNumber(400),
+});
+
+/** Exactly one of a plan and a workspace. */
+export const grantFields = z
+  .object({
+    plan: z.string().transform((id) => id || null),
+    workspace: z
+      .literal("")
+      .transform(() => null)
+      .or(z.string().trim().pipe(z.uuid("Enter the workspace's id"))),
+  })
+  .refine(({ plan, workspace }) => (plan === null) !== (workspace === null), {
+    path: ["workspace"],
+    error: "Choose a plan, or enter a workspace's id",
+  });
+
+/** What the database takes of an amount: twelve digits and six decimals. */
+const amount = z
+  .string({ error: "Enter an amount in USD" })
+  .trim()
+  .regex(/^\d{1,12}(\.\d{1,6})?$/, "Enter an amount in USD with at most 6 decimals, such as 2.50");
+const optionalAmount = z
+  .literal("")
+  .transform(() => null)
+  .or(amount);
+
+/** A moment is given to the minute, in UTC; without one the price holds at once. */
+export const priceFields = z.object({
+  latest: z
+    .string()
+    .regex(/^\d{0,18}$/)
+    .transform((id) => id || null),
+  from: z
+    .literal("")
+    .transform(() => null)
+    .or(
+      z
+        .string()
+        .transform((minute) => `${minute}:00Z`)
+        .refine((time) => utcTime.safeParse(time).success, "Enter a day and a time, or nothing"),
+    ),
+  serviceTier: z
+    .string()
+    .trim()
+    .transform((tier) => tier || "default")
+    .pipe(z.string().regex(tierName, "Enter the tier as the provider names it, such as priority")),
+  inputUsd: amount,
+  cachedInputUsd: optionalAmount,
+  cacheWriteUsd: optionalAmount,
+  cacheWrite1hUsd: optionalAmount,
+  outputUsd: amount,
+  audioInputUsd: optionalAmount,
+  audioOutputUsd: optionalAmount,
+  imageInputUsd: optionalAmount,
+  requestFeeUsd: optionalAmount,
+});
+
+/** What the admin saw of a price: the one before it, and its end. */
+export const cancelFields = z.object({
+  previous: z
+    .string()
+    .regex(/^\d{0,18}$/)
+    .transform((id) => id || null),
+  until: z
+    .literal("")
+    .transform(() => null)
+    .or(z.iso.datetime({ offset: true })),
+});

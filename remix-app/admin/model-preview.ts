@@ -1,0 +1,106 @@
+import type { ConsoleModel, ModelPrice } from "./models.ts";
+import { usd } from "./words.ts";
+
+/** What each field of a model and a route is called. */
+export const fieldLabels = {
+  displayName: "Name",
+  ownedBy: "Owned by",
+  contextWindow: "Context window",
+  outputLimit: "Output limit",
+  voices: "Voices",
+  studioDefault: "Offered to workspaces",
+  isDefault: "Default of its kind",
+  position: "Order",
+  providerId: "Provider",
+  providerModel: "Provider's name of the model",
+  enabled: "Enabled",
+  trustsStatedCost: "Trusts the stated cost",
+  tierMultipliers: "Tier multipliers",
+  firstByteSeconds: "Seconds to the first byte",
+  idleSeconds: "Seconds of silence",
+  totalSeconds: "Seconds in total",
+} as const;
+
+export const priceLabels = {
+  inputUsd: "Input",
+  cachedInputUsd: "Cached input",
+  cacheWriteUsd: "Cache write",
+  cacheWrite1hUsd: "Cache write for an hour",
+  outputUsd: "Output",
+  audioInputUsd: "Audio input",
+  audioOutputUsd: "Audio output",
+  imageInputUsd: "Image input",
+  requestFeeUsd: "Fee",
+} as const;
+
+/** "flex 0.5, priority 2", as the form reads it. */
+export function multiplierText(multipliers: Readonly<Record<string, string>>): string {
+  return Object.entries(multipliers)
+    .map(([tier, times]) => `${tier} ${times}`)
+    .join(", ");
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number") return value.toLocaleString("en");
+  if (Array.isArray(value)) return value.join(", ") || "–";
+  if (value !== null && typeof value === "object") return multiplierText(value as Record<string, string>) || "–";
+  return typeof value === "string" && value !== "" ? value : "–";
+}
+
+/** Each field that a change alters, with its value before and after. Without anything before, each field that is set. */
+export function fieldChanges(before: object | null, after: object): string[] {
+  const [old, now] = [Object(before), Object(after)] as Record<string, unknown>[];
+  const lines = Object.entries(fieldLabels).flatMap(([name, label]) => {
+    if (!now || !Object.hasOwn(now, name)) return [];
+    const [from, to] = [valueText(old?.[name]), valueText(now[name])];
+    if (from === to) return [];
+    return [before === null ? `${label}: ${to}` : `${label}: ${from} → ${to}`];
+  });
+  return lines.length > 0 ? lines : ["Nothing changes."];
+}
+
+export type Amounts = Pick<ModelPrice, keyof typeof priceLabels>;
+
+/** What a new price changes: each amount, and which price it ends and when it ends itself. */
+export function priceChanges(
+  { prices }: Pick<ConsoleModel, "prices">,
+  asked: Amounts & Pick<ModelPrice, "providerId" | "serviceTier" | "minInputTokens" | "from">,
+  now = Date.now(),
+): string[] {
+  const starts = asked.from ? Date.parse(asked.from) : now;
+  const same = prices.filter(
+    ({ providerId, serviceTier, minInputTokens }) =>
+      providerId === asked.providerId && serviceTier === asked.serviceTier && minInputTokens === asked.minInputTokens,
+  );
+  const startOf = ({ from }: ModelPrice) => (from ? Date.parse(from) : Number.NEGATIVE_INFINITY);
+  const endOf = ({ until }: ModelPrice) => (until ? Date.parse(until) : Number.POSITIVE_INFINITY);
+  const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
+  const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
+  return [
+    `The price begins ${asked.from ? `at ${minuteOf(asked.from)}` : "when you confirm"} and holds until ${
+      next?.from ? `the next price begins at ${minuteOf(next.from)}` : "another price is added"
+    }.`,
+    old
+      ? `It ends the price that began ${old.from ? `at ${minuteOf(old.from)}` : "with the model"}.`
+      : "It ends no other price.",
+    ...Object.entries(priceLabels).flatMap(([name, label]) => {
+      const amount = name as keyof Amounts;
+      const [from, to] = [old?.[amount] ?? null, asked[amount]];
+      if (from === to || (from !== null && to !== null && Number(from) === Number(to))) return [];
+      return [old ? `${label}: ${usd(from)} → ${usd(to)}${timesText(from, to)}` : `${label}: ${usd(to)}`];
+    }),
+  ];
+}
+
+/** How many times an amount another one is, where it is at least twice or at most half, to catch a slip of the point. */
+function timesText(from: string | null, to: string | null): string {
+  const times = Number(to) / Number(from);
+  if (!Number.isFinite(times) || times === 0 || (times > 0.5 && times < 2)) return "";
+  return ` (× ${times.toLocaleString("en", { maximumSignificantDigits: 3 })})`;
+}
+
+/** "2026-11-27 21:00 UTC" */
+export function minuteOf(at: string): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}

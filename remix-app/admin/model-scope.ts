@@ -1,0 +1,82 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import type { ModelStep, StepScope } from "./model-steps.ts";
+import { type ConsoleModel, requireModel } from "./models.ts";
+
+/** As the form for a new model begins. */
+const newModel: ConsoleModel = {
+  id: "",
+  kind: "chat",
+  displayName: "",
+  ownedBy: "",
+  enabled: false,
+  studioDefault: true,
+  sortsAs: [],
+  hasRoute: false,
+  hasPrice: false,
+  hasGrant: false,
+  providers: [],
+  prices: [],
+  version: "",
+  contextWindow: null,
+  outputLimit: null,
+  voices: [],
+  isDefault: false,
+  defaultOfKind: null,
+  canDelete: false,
+  routes: [],
+  plans: [],
+  workspaces: [],
+};
+
+/** More workspaces may have the model than its page lists. */
+const isUuid = (text: string | null): text is string => z.uuid().safeParse(text).success;
+
+/** The address of a step's page. */
+export function stepPath(step: ModelStep, about: Record<string, string>): string {
+  return `/admin/models/${step}?${new URLSearchParams(about)}`;
+}
+
+const mostTokens = 2_147_483_647;
+
+/**
+ * Reads what a step is about from its address.
+ * @throws Response 404 for an unknown model, route, price, provider or grant
+ */
+export async function requireScope(
+  context: AppLoadContext,
+  { step, searchParams }: { step: ModelStep; searchParams: URLSearchParams },
+): Promise<StepScope> {
+  const model = step === "new" ? newModel : await requireModel(context, searchParams.get("model"));
+  const place = searchParams.get("place");
+  const tier = Number(searchParams.get("tier") ?? "0");
+  const [plan, workspace] = [searchParams.get("plan"), searchParams.get("workspace")];
+  const holder =
+    plan === null
+      ? (model.workspaces.find(({ id }) => id === workspace) ?? (isUuid(workspace) ? { name: workspace } : undefined))
+      : model.plans.find(({ id, granted }) => granted && id === plan);
+  const scope = {
+    model,
+    route: model.routes.find(({ position }) => String(position) === place) ?? null,
+    price: model.prices.find(({ id }) => String(id) === searchParams.get("price")) ?? null,
+    providerId: searchParams.get("provider") ?? "",
+    minInputTokens: tier,
+    grantee: { plan, workspace: plan === null ? workspace : null, name: holder?.name ?? "" },
+  };
+  const isKnown = {
+    route: place === null || scope.route !== null,
+    "remove-route": scope.route !== null,
+    "cancel-price": scope.price !== null,
+    withdraw: holder !== undefined,
+    price: Number.isSafeInteger(tier) && tier >= 0 && tier <= mostTokens && model.providers.includes(scope.providerId),
+    delete: model.canDelete,
+    new: true,
+    edit: true,
+    enable: true,
+    disable: true,
+    grant: true,
+  }[step];
+  if (!isKnown) throw problem("NOT_FOUND", { requestId: context.requestId });
+  return scope;
+}

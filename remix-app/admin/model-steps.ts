@@ -1,0 +1,259 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import {
+  cancelFields,
+  grantFields,
+  modelFields,
+  newModelFields,
+  priceFields,
+  routeFields,
+  versionFields,
+} from "./model-forms.ts";
+import { fieldChanges, minuteOf, priceChanges } from "./model-preview.ts";
+import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+/** What a step is about, by its address. */
+export interface StepScope {
+  model: ConsoleModel;
+  /** Null to add one. */
+  route: ConsoleRoute | null;
+  price: ModelPrice | null;
+  providerId: string;
+  minInputTokens: number;
+  grantee: { plan: string | null; workspace: string | null; name: string };
+}
+
+interface StepParts<Fields extends z.ZodType> {
+  title: string | ((scope: StepScope) => string);
+  /** One sentence each. */
+  effects: (scope: StepScope) => string[];
+  fields: Fields;
+  /** What the admin saw, for the form. */
+  hidden?: (scope: StepScope) => Record<string, string | number>;
+  /** What the filled-in form changes. Without it, the effects say all. */
+  preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
+  /** The function of the database, and what it is called with. */
+  sql: string;
+  change: (scope: StepScope, asked: z.output<Fields>) => Record<string, unknown>;
+}
+
+function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, change, ...step }: StepParts<Fields>) {
+  return {
+    ...step,
+    titleOf: (scope: StepScope) => (typeof title === "string" ? title : title(scope)),
+    hiddenOf: (scope: StepScope) => hidden?.(scope) ?? {},
+    hasPreview: preview !== undefined,
+    /** Reads the step's own fields of a form. */
+    read(typed: Record<string, unknown>, scope: StepScope) {
+      const asked = fields.safeParse(typed);
+      if (!asked.success) return { success: false as const, error: asked.error };
+      return { success: true as const, change: change(scope, asked.data), preview: preview?.(scope, asked.data) ?? [] };
+    },
+  };
+}
+
+const seen = ({ model: { version } }: StepScope) => ({ version });
+const never = "A model's id and kind never change.";
+
+export const modelSteps = {
+  new: defineStep({
+    title: "Add a model",
+    effects: () => [
+      `The model is added disabled. Nobody can call it until you add a route, a price and a grant, and enable it. ${never}`,
+    ],
+    fields: newModelFields,
+    preview: (_, asked) => fieldChanges(null, asked),
+    sql: "save_model",
+    change: (_, { id, ...asked }) => ({ ...asked, model: id }),
+  }),
+  edit: defineStep({
+    title: "Edit the model",
+    effects: ({ model }) => [
+      `The settings apply to calls of ${model.displayName} from the moment you confirm. ${never}`,
+      "A model that is not offered to workspaces answers 404 to all of them, whatever is granted.",
+    ],
+    fields: modelFields,
+    hidden: (scope) => ({
+      ...seen(scope),
+      kind: scope.model.kind,
+      defaultOfKind: scope.model.defaultOfKind ?? "",
+    }),
+    preview: ({ model }, asked) => [
+      ...fieldChanges(model, asked),
+      ...(asked.isDefault && model.defaultOfKind !== null && model.defaultOfKind !== model.id
+        ? [`${model.defaultOfKind} is no longer the default ${model.kind} model.`]
+        : []),
+      ...(model.isDefault && !asked.isDefault
+        ? [`No ${model.kind} model is the default: calls that name no model get 404.`]
+        : []),
+    ],
+    sql: "save_model",
+    change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
+  }),
+  enable: defineStep({
+    title: "Enable the model",
+    effects: ({ model }) => [
+      `From the moment you confirm, every workspace with a grant can call ${model.displayName}.`,
+      ...modelFaults(model).map((fault) => `Not ready yet. ${fault}.`),
+    ],
+    fields: z.object({}),
+    sql: "set_model_enabled",
+    change: ({ model: { id } }) => ({ model: id, enabled: true }),
+  }),
+  disable: defineStep({
+    title: "Disable the model",
+    effects: ({ model }) => [
+      `From the moment you confirm, calls of ${model.displayName} get 404. Calls that run now finish.`,
+      ...(model.isDefault ? [`It is the default ${model.kind} model: calls that name no model get 404, too.`] : []),
+      "Its routes, prices, grants and runs stay.",
+    ],
+    fields: z.object({}),
+    sql: "set_model_enabled",
+    change: ({ model: { id } }) => ({ model: id, enabled: false }),
+  }),
+  delete: defineStep({
+    title: "Delete the model",
+    effects: ({ model }) => [
+      `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its id can be used again.`,
+    ],
+    fields: versionFields,
+    hidden: seen,
+    sql: "delete_model",
+    change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
+  }),
+  route: defineStep({
+    title: ({ route }) => (route ? "Edit the route" : "Add a route"),
+    effects: ({ model }) => [
+      `From the moment you confirm, calls of ${model.displayName} try its enabled routes in order. Calls that run now keep theirs.`,
+      "A route is skipped without a price for its provider, and without the provider's settings in the functions' environment, which the console cannot see. npm run doctor checks both.",
+    ],
+    fields: routeFields,
+    hidden: seen,
+    preview: ({ model: { routes }, route }, asked) =>
+      fieldChanges(route, { ...asked, position: Math.min(asked.position, routes.length + (route ? 0 : 1)) }),
+    sql: "change_model_route",
+    change: ({ model: { id }, route }, { version, ...asked }) => ({
+      model: id,
+      version,
+      place: route?.position ?? null,
+      route: asked,
+    }),
+  }),
+  "remove-route": defineStep({
+    title: "Remove the route",
+    effects: ({ model, route }) => [
+      `From the moment you confirm, calls of ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Calls that run now finish.`,
+      ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
+        ? ["The other routes keep their order."]
+        : ["No enabled route is left: calls get 404."]),
+      "The provider's prices stay, and hold again if you add a route to it.",
+    ],
+    fields: versionFields,
+    hidden: seen,
+    sql: "change_model_route",
+    change: ({ model: { id }, route }, asked) => ({ ...asked, model: id, place: route?.position, route: null }),
+  }),
+  grant: defineStep({
+    title: "Grant the model",
+    effects: ({ model }) => [
+      `From the moment you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName}, as far as their own policy and keys allow it.`,
+      ...(model.enabled ? [] : ["The model is disabled: nobody can call it until you enable it."]),
+    ],
+    fields: grantFields,
+    sql: "set_model_grant",
+    change: ({ model: { id } }, asked) => ({ ...asked, model: id, granted: true }),
+  }),
+  withdraw: defineStep({
+    title: "Withdraw the grant",
+    effects: ({ model, grantee: { plan, name } }) => [
+      `From the moment you confirm, ${plan === null ? name : `workspaces on the plan ${name}`} cannot call ${model.displayName}, except by another grant. Calls that run now finish.`,
+    ],
+    fields: z.object({}),
+    sql: "set_model_grant",
+    change: ({ model: { id }, grantee: { plan, workspace } }) => ({ model: id, plan, workspace, granted: false }),
+  }),
+  price: defineStep({
+    title: "Add a price",
+    effects: ({ model, minInputTokens }) => [
+      `Calls of ${model.displayName} ${minInputTokens > 0 ? `with at least ${minInputTokens.toLocaleString("en")} input tokens ` : ""}that begin from that time on are charged at this price. Earlier calls keep theirs.`,
+      "The previous price of the same service tier ends at that time. A price is never edited: add another, or cancel it before it begins.",
+    ],
+    fields: priceFields,
+    hidden: ({ model, providerId, minInputTokens }) => ({
+      latest: Math.max(...tierPrices(model, { providerId, minInputTokens }).map(({ id }) => id), 0) || "",
+    }),
+    preview: ({ model, providerId, minInputTokens }, asked) =>
+      priceChanges(model, { ...asked, providerId, minInputTokens }),
+    sql: "add_model_price",
+    change: ({ model: { id }, providerId, minInputTokens }, asked) => ({
+      ...asked,
+      model: id,
+      providerId,
+      minInputTokens,
+    }),
+  }),
+  "cancel-price": defineStep({
+    title: "Cancel the price",
+    effects: ({ model, price }) => {
+      const previous = price && previousPrice(model, price);
+      const end = price?.until ? `until ${minuteOf(price.until)}` : "until another one begins";
+      return [
+        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && minuteOf(price.from)} is deleted.`,
+        previous
+          ? `The price that began ${previous.from ? `at ${minuteOf(previous.from)}` : "with the model"} holds ${end}.`
+          : `There is no price before it: calls at this provider have none ${end}.`,
+        "A price can be cancelled up to a minute before it begins.",
+      ];
+    },
+    fields: cancelFields,
+    hidden: ({ model, price }) => ({
+      previous: (price && previousPrice(model, price)?.id) ?? "",
+      until: price?.until ?? "",
+    }),
+    sql: "cancel_model_price",
+    change: ({ model: { id }, price }, asked) => ({ ...asked, model: id, price: price?.id }),
+  }),
+};
+export type ModelStep = keyof typeof modelSteps;
+
+/** The prices of a model at a provider from a number of input tokens on, of all service tiers. */
+export function tierPrices(
+  { prices }: Pick<ConsoleModel, "prices">,
+  { providerId, minInputTokens }: { providerId: string; minInputTokens: number },
+): ModelPrice[] {
+  return prices.filter((price) => price.providerId === providerId && price.minInputTokens === minInputTokens);
+}
+
+function previousPrice(model: ConsoleModel, price: ModelPrice): ModelPrice | undefined {
+  return tierPrices(model, price).find(
+    ({ serviceTier, until }) => serviceTier === price.serviceTier && until !== null && until === price.from,
+  );
+}
+
+/** Makes the change of a step. */
+export function changeModel(
+  context: AppLoadContext,
+  { admin, step, change }: { admin: InfrastructureAdmin; step: ModelStep; change: Record<string, unknown> },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: modelSteps[step].sql, change, refusals });
+}
+
+const refusals = {
+  not_found: { status: 404, message: "There is no such model or route." },
+  id_taken: { status: 409, message: "Another model has this id." },
+  taken: { status: 409, message: "Another price begins at that very time. Choose another time." },
+  invalid: { status: 400, message: "The database does not take these values." },
+  default_changed: {
+    status: 409,
+    message: "Another model became the default of its kind after you opened this page. Nothing was changed.",
+  },
+  used: { status: 409, message: "The model was enabled before, so it cannot be deleted. Disable it instead." },
+  route_taken: { status: 409, message: "The model already has this route." },
+  no_grantee: { status: 404, message: "There is no such plan or workspace." },
+  oneself: { status: 403, message: "You can't decide about your own personal workspace. Ask another admin." },
+  no_route: { status: 400, message: "The model has no route to this provider." },
+  past: { status: 400, message: "A price begins now or later, since past calls keep the price they were charged at." },
+  started: { status: 409, message: "The price has begun, or begins within a minute. Add another price instead." },
+} as const;

@@ -1,0 +1,51 @@
+import { DataTable } from "../ui/data-table.tsx";
+import { type CatalogueModel, type ModelPrice, modelFaults } from "./models.ts";
+import { usd } from "./words.ts";
+
+/** What the first provider charges that has a price, which is the one usually asked. */
+function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
+  const current = prices.filter((price) => price.current);
+  const first = providers.find((id) => current.some(({ providerId }) => providerId === id));
+  return current.find(({ providerId }) => providerId === first);
+}
+
+/** The catalogue: which models there are, whether callers can use them, and what they cost now. */
+export function ModelTable({ models, empty }: { models: readonly CatalogueModel[]; empty: string }) {
+  return (
+    <DataTable
+      caption="Models"
+      rows={models}
+      rowKey={({ id }) => id}
+      empty={empty}
+      columns={[
+        {
+          label: "Model",
+          cell: ({ id, displayName }) => (
+            <>
+              <a href={`/admin/models?${new URLSearchParams({ model: id })}`} className="link font-medium">
+                {displayName}
+              </a>
+              <span className="block break-all font-mono text-muted text-small">{id}</span>
+            </>
+          ),
+        },
+        { label: "Kind", small: "hidden", cell: ({ kind }) => kind },
+        {
+          label: "State",
+          small: "aside",
+          cell: (model) => {
+            const [fault] = model.enabled ? modelFaults(model) : ["Disabled"];
+            return fault ? <span className="text-bad">{fault}</span> : "Enabled";
+          },
+        },
+        { label: "Input now", numeric: true, small: "hidden", cell: (model) => usd(priceOf(model)?.inputUsd ?? null) },
+        {
+          label: "Output now",
+          numeric: true,
+          small: "hidden",
+          cell: (model) => usd(priceOf(model)?.outputUsd ?? null),
+        },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,155 @@
+import { Button, ButtonLink } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Field, Select } from "../ui/field.tsx";
+import { minuteOf } from "./model-preview.ts";
+import { stepPath } from "./model-scope.ts";
+import type { CatalogueModel, ModelPrice } from "./models.ts";
+import { usd } from "./words.ts";
+
+const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
+const head = "pr-4 pb-2 font-medium last:pr-0";
+const wide = "hidden sm:table-cell";
+const number = "text-right tabular-nums";
+
+/** The prices of a model, those to come first. */
+export function PriceCard({ model }: { model: CatalogueModel }) {
+  const { id, providers, prices } = model;
+  const shown = shownPrices(prices);
+  return (
+    <Card
+      title="Prices"
+      lead="A price is never edited. Add one from a time on; until a minute before it begins, you can cancel it."
+    >
+      <div className="space-y-4">
+        <PriceTable id={id} prices={shown} />
+        {shown.length < prices.length ? (
+          <p className="text-muted">The {pastPricesShown} newest of the past prices. The audit log has all of them.</p>
+        ) : null}
+        {providers.length === 0 ? <p className="text-muted">Add a route first: prices are for its provider.</p> : null}
+        <div className="flex flex-wrap gap-3">
+          {tiersOf(model).map(({ providerId, minInputTokens }) => (
+            <ButtonLink
+              key={`${providerId} ${minInputTokens}`}
+              href={stepPath("price", { model: id, provider: providerId, tier: String(minInputTokens) })}
+            >
+              Add a price ({providerId}
+              {minInputTokens > 0 ? `, from ${minInputTokens.toLocaleString("en")} tokens` : ""})
+              <span className="sr-only"> of {id}</span>
+            </ButtonLink>
+          ))}
+        </div>
+        {providers.length > 0 ? (
+          <form action="/admin/models/price" className="flex flex-wrap items-end gap-3">
+            <input type="hidden" name="model" value={id} />
+            <Select name="provider" label="Provider">
+              {providers.map((provider) => (
+                <option key={provider}>{provider}</option>
+              ))}
+            </Select>
+            <Field name="tier" label="Price from input tokens" inputMode="numeric" pattern="\d{1,10}" required />
+            <Button variant="secondary">Add a price for longer inputs</Button>
+          </form>
+        ) : null}
+      </div>
+    </Card>
+  );
+}
+
+const pastPricesShown = 50;
+
+/** The prices of now and of later, and the newest of the past, in the order that they have. */
+export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
+  const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
+  const past = prices.filter((price) => endOf(price) <= now);
+  const left = new Set(past.toSorted((a, b) => endOf(b) - endOf(a)).slice(pastPricesShown));
+  return prices.filter((price) => !left.has(price));
+}
+
+/** Every tier that a price can be added to: those that have one, and the first of each provider. */
+function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; minInputTokens: number }[] {
+  return providers.flatMap((providerId) => {
+    const known = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);
+    return [...new Set([0, ...known])].map((minInputTokens) => ({ providerId, minInputTokens }));
+  });
+}
+
+function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] }) {
+  if (prices.length === 0)
+    return <p className="text-muted">No price: callers get 404. Add a price for a provider of an enabled route.</p>;
+  return (
+    <table className="w-full text-left">
+      <caption className="pb-2 text-left text-muted text-small">
+        USD for a million tokens, fees for each request
+      </caption>
+      <thead className="text-muted text-small">
+        <tr>
+          <th className={head}>Holds</th>
+          <th className={`${head} ${wide}`}>Provider</th>
+          <th className={`${head} ${number}`}>Input</th>
+          <th className={`${head} ${wide} ${number}`}>Cached</th>
+          <th className={`${head} ${number}`}>Output</th>
+          <th className={`${head} ${wide} ${number}`}>Audio in</th>
+          <th className={`${head} ${wide} ${number}`}>Audio out</th>
+        </tr>
+      </thead>
+      <tbody>
+        {prices.map((price) => (
+          <tr key={price.id} className={price.current ? "font-medium" : "text-muted"}>
+            <td className={cell}>
+              {holds(price)}
+              {isFuture(price) ? (
+                <p>
+                  <a href={stepPath("cancel-price", { model: id, price: String(price.id) })} className="link">
+                    Cancel<span className="sr-only"> the price {holds(price)}</span>
+                  </a>
+                </p>
+              ) : null}
+              <div className="sm:hidden">
+                <PriceScope price={price} />
+              </div>
+            </td>
+            <td className={`${cell} ${wide}`}>
+              <PriceScope price={price} />
+            </td>
+            <td className={`${cell} ${number}`}>
+              {usd(price.inputUsd)}
+              {price.cachedInputUsd ? <p className="text-small sm:hidden">{usd(price.cachedInputUsd)} cached</p> : null}
+              {price.imageInputUsd ? <p className="text-small">{usd(price.imageInputUsd)} images</p> : null}
+              {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} a request</p> : null}
+            </td>
+            <td className={`${cell} ${wide} ${number}`}>
+              {usd(price.cachedInputUsd)}
+              {price.cacheWriteUsd ? <p className="text-small">{usd(price.cacheWriteUsd)} write</p> : null}
+              {price.cacheWrite1hUsd ? <p className="text-small">{usd(price.cacheWrite1hUsd)} write, 1 h</p> : null}
+            </td>
+            <td className={`${cell} ${number}`}>{usd(price.outputUsd)}</td>
+            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioInputUsd)}</td>
+            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioOutputUsd)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Which calls a price is for. */
+function PriceScope({ price: { providerId, serviceTier, minInputTokens } }: { price: ModelPrice }) {
+  return (
+    <>
+      {providerId}
+      {serviceTier === "default" ? null : <p className="text-small">{serviceTier} tier</p>}
+      {minInputTokens > 0 ? <p className="text-small">from {minInputTokens.toLocaleString("en")} tokens</p> : null}
+    </>
+  );
+}
+
+function isFuture({ from, current }: ModelPrice): boolean {
+  return !current && from !== null && Date.parse(from) > Date.now();
+}
+
+function holds({ from, until, current }: ModelPrice): string {
+  const since = from ? `since ${minuteOf(from)}` : "always";
+  if (current) return until ? `${since}, until ${minuteOf(until)}` : since;
+  if (until && Date.parse(until) <= Date.now()) return `until ${minuteOf(until)}`;
+  return from ? `from ${minuteOf(from)}${until ? `, until ${minuteOf(until)}` : ""}` : "never";
+}

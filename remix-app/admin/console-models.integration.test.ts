@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 
 const model = `test/model-${crypto.randomUUID().slice(0, 8)}`;
 let admin: ConsoleAdmin;
@@ -79,6 +80,7 @@ test("a model is shut and opened, by an admin, with a reason and its id", async 
 
 test.each([
   ["without a reason", { reason: "" }, "Say why"],
+  ["without a reason and an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
   ["from the past", { from: "2026-01-01T00:00" }, "begins now or later"],
@@ -136,4 +138,127 @@ test("of two admins who saw the same price one adds the next", async () => {
   const asked = await price();
   const answers = await Promise.all([admin, other].map(({ browser }) => browser.post(pricePage, asked)));
   expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
+});
+
+describe("a model that is made on the console's pages", () => {
+  const id = `${model}-made`;
+  const page = (step: string, more = {}) => `/admin/models/${step}?${new URLSearchParams({ model: id, ...more })}`;
+  /** What the form of a step's page is sent with, besides what the admin fills in. */
+  async function hiddenOn(path: string, browser = admin.browser) {
+    const { text } = await browser.get(path);
+    const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)];
+    return Object.fromEntries(hidden.map(([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")]));
+  }
+  const confirmed = { reason: "A new model", confirmation: id };
+  const change = async (path: string, fields: Record<string, string>) =>
+    admin.browser.post(path, { ...(await hiddenOn(path)), ...confirmed, ...fields });
+  const settings = {
+    displayName: "Made here",
+    ownedBy: "test",
+    contextWindow: "100000",
+    outputLimit: "",
+    voices: "",
+    studioDefault: "on",
+  };
+  const route = {
+    position: "",
+    providerId: "demo",
+    providerModel: "demo-chat",
+    enabled: "on",
+    tierMultipliers: "flex 0.5, priority 2",
+    firstByteSeconds: "",
+    idleSeconds: "",
+    totalSeconds: "",
+  };
+  const done = { status: 303, location: `/admin/models?${new URLSearchParams({ model: id, done: "" })}` };
+  const wordsOf = async () => (await admin.browser.get(`/admin/models?${new URLSearchParams({ model: id })}`)).words;
+
+  afterAll(async () => {
+    await query("update ai.models set enabled = false where id = $1", [id]);
+    await query("delete from ai.model_prices where model_id = $1", [id]);
+    await query("delete from ai.models where id = $1", [id]);
+  });
+
+  test("is called with a key, and its page says what is missing until then", async () => {
+    const tenant = await createGatewayTenant();
+    const call = () =>
+      tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });
+    const newModel = { ...settings, id, kind: "chat" };
+    const preview = await change("/admin/models/new", { ...newModel, reason: "", confirmation: "", intent: "preview" });
+    expect([preview.status, preview.words]).toEqual([200, expect.stringContaining("Context window: 100,000")]);
+    const wrong = await change("/admin/models/new", { ...newModel, voices: "alloy" });
+    expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("other models have none")]);
+    expect(await change("/admin/models/new", newModel)).toMatchObject(done);
+    expect(await change("/admin/models/new", newModel)).toMatchObject({ status: 409 });
+    expect(await wordsOf()).toMatch(/Disabled: callers get 404.*No route: callers get 404.*No grant: callers get 404/s);
+
+    expect(await change(page("route"), { ...route, providerId: "not_configured" })).toMatchObject(done);
+    expect(await change(page("route"), { ...route, position: "1" })).toMatchObject(done);
+    expect(await wordsOf()).toMatch(/1\. demo, demo-chat.*2\. not_configured, demo-chat/s);
+    expect(await change(page("remove-route", { place: "2" }), {})).toMatchObject(done);
+    expect(await change(page("enable"), {})).toMatchObject(done);
+    expect(await wordsOf()).toContain("No price: callers get 404");
+
+    const first = { ...(await price({ latest: "" })), confirmation: id, inputUsd: "1000000", outputUsd: "2000000" };
+    const addPrice = page("price", { provider: "demo", tier: "0" });
+    const shown = await change(addPrice, { ...first, intent: "preview" });
+    expect(shown.words).toMatch(/Preview: nothing is changed yet.*Input: \$1000000\.00.*Output: \$2000000\.00/s);
+    expect(await change(addPrice, { ...first, inputUsd: "1", outputUsd: "2" })).toMatchObject(done);
+    expect(await wordsOf()).toContain("No grant: callers get 404");
+    await expect(call()).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+
+    const both = await change(page("grant"), { plan: "team", workspace: tenant.workspaceId });
+    expect([both.status, both.words]).toEqual([400, expect.stringContaining("Choose a plan, or enter")]);
+    expect(await change(page("grant"), { plan: "", workspace: tenant.workspaceId })).toMatchObject(done);
+    expect(await wordsOf()).not.toContain("callers get 404");
+    const { response } = await call().withResponse();
+    const { run } = await tenant.accountOf(response.headers.get("x-request-id") ?? "");
+    // USD 1 and 2 for a million tokens.
+    expect(Number(run.cost_usd)).toBe((run.input_tokens + 2 * run.output_tokens) / 1_000_000);
+    expect(await change(page("withdraw", { workspace: tenant.workspaceId }), {})).toMatchObject(done);
+    await expect(call()).rejects.toMatchObject({ status: 404 });
+    await tenant.close();
+  });
+
+  test("is edited by one of two admins who saw the same", async () => {
+    const browsers = [admin.browser, other.browser];
+    const forms = await Promise.all(browsers.map((browser) => hiddenOn(page("edit"), browser)));
+    const answers = await Promise.all(
+      browsers.map((browser, n) =>
+        browser.post(page("edit"), { ...forms[n], ...confirmed, ...settings, displayName: `Edit ${n}` }),
+      ),
+    );
+    expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
+    expect(answers.map(({ words }) => words).join()).toMatch(/changed it at .* Nothing was done: look at it again/s);
+  });
+
+  test("has a price that is cancelled before it begins", async () => {
+    const addPrice = page("price", { provider: "demo", tier: "0" });
+    const { latest: _, ...next } = {
+      ...(await price({ from: minute(24 * 60 * 60 * 1000), inputUsd: "10" })),
+      confirmation: id,
+    };
+    const preview = await change(addPrice, { ...next, intent: "preview" });
+    expect(preview.words).toContain("Input: $1.00 → $10.00 (× 10)");
+    expect(await change(addPrice, next)).toMatchObject(done);
+    const [row] = await query<{ id: string }>(
+      "select id::text from ai.model_prices where model_id = $1 and lower(valid) > now()",
+      [id],
+    );
+    const cancel = page("cancel-price", { price: row?.id ?? "" });
+    expect((await admin.browser.get(cancel)).words).toContain("holds until another one begins");
+    expect(await change(cancel, {})).toMatchObject(done);
+    expect(await query("select upper(valid) as until from ai.model_prices where model_id = $1", [id])).toEqual([
+      { until: null },
+    ]);
+    expect((await admin.browser.get(cancel)).status).toBe(404);
+  });
+
+  test.each(["route", "remove-route", "withdraw", "cancel-price", "price", "delete", "rename"])(
+    "has no page for a %s that it does not have",
+    async (step) => {
+      const unknown = { place: "9", price: "1", plan: "none", provider: "none" };
+      expect((await admin.browser.get(page(step, unknown))).status).toBe(404);
+    },
+  );
 });

@@ -1,4 +1,5 @@
 import { countText } from "../ui/count-text.ts";
+import { exactUsd } from "../ui/format-amount.ts";
 import type { PolicyState } from "./accounts.ts";
 
 /** A number with its noun: "1 session", "3 sessions". */
@@ -8,7 +9,7 @@ export function count(number: number, noun: string): string {
 
 /** A price as people read it: without zeros that say nothing, with two decimals at least. */
 export function usd(amount: string | null): string {
-  return amount === null ? "–" : `$${amount.replace(/(\.\d\d\d*?)0+$/, "$1")}`;
+  return amount === null ? "–" : exactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
 }
 
 /** What an account's policy is called. */

@@ -1,0 +1,153 @@
+import { describe, expect, test } from "vitest";
+import { grantFields, newModelFields, priceFields, routeFields } from "./model-forms.ts";
+
+const model = {
+  id: "gpt-4.1-mini",
+  kind: "chat",
+  displayName: "GPT-4.1 mini",
+  ownedBy: "openai",
+  contextWindow: "",
+  outputLimit: "",
+  voices: "",
+};
+const route = {
+  version: "",
+  position: "",
+  providerId: "openai",
+  providerModel: "gpt-4.1-mini",
+  tierMultipliers: "",
+  firstByteSeconds: "",
+  idleSeconds: "",
+  totalSeconds: "",
+};
+const price = {
+  latest: "",
+  from: "",
+  serviceTier: "",
+  inputUsd: "1",
+  cachedInputUsd: "",
+  cacheWriteUsd: "",
+  cacheWrite1hUsd: "",
+  outputUsd: "2",
+  audioInputUsd: "",
+  audioOutputUsd: "",
+  imageInputUsd: "",
+  requestFeeUsd: "",
+};
+
+describe("a model", () => {
+  test("is read from its form", () => {
+    const typed = {
+      ...model,
+      kind: "speech",
+      voices: "alloy, ash,\nalloy",
+      outputLimit: "2147483647",
+      studioDefault: "on",
+    };
+    expect(newModelFields.parse(typed)).toMatchObject({
+      voices: ["alloy", "ash"],
+      contextWindow: null,
+      outputLimit: 2_147_483_647,
+      studioDefault: true,
+    });
+    expect(newModelFields.parse(model).studioDefault).toBe(false);
+    expect(newModelFields.safeParse({ ...model, id: "a".repeat(128) }).success).toBe(true);
+  });
+
+  test.each([
+    { id: "a".repeat(129) },
+    { id: "with space" },
+    { id: "" },
+    { kind: "image" },
+    { displayName: " " },
+    { contextWindow: "0" },
+    { contextWindow: "2147483648" },
+    { outputLimit: "1.5" },
+    { voices: "alloy" },
+    { kind: "speech" },
+  ])("is refused with %j", (wrong) => {
+    const asked = newModelFields.safeParse({ ...model, ...wrong });
+    expect(asked.success).toBe(false);
+  });
+});
+
+describe("a route", () => {
+  test("is read from its form", () => {
+    const typed = {
+      ...route,
+      providerId: "OpenAI",
+      tierMultipliers: "flex 0.5, priority=2",
+      idleSeconds: "140",
+      enabled: "on",
+    };
+    expect(routeFields.parse(typed)).toMatchObject({
+      position: 100,
+      providerId: "openai",
+      enabled: true,
+      trustsStatedCost: false,
+      tierMultipliers: { flex: "0.5", priority: "2" },
+      idleSeconds: 140,
+      totalSeconds: null,
+    });
+    expect(routeFields.parse({ ...route, position: "100", totalSeconds: "400" })).toMatchObject({ position: 100 });
+  });
+
+  test.each([
+    { position: "0" },
+    { position: "101" },
+    { providerId: "open ai" },
+    { providerModel: "" },
+    { idleSeconds: "141" },
+    { firstByteSeconds: "141" },
+    { totalSeconds: "401" },
+    { tierMultipliers: "flex" },
+    { tierMultipliers: "flex -1" },
+    { tierMultipliers: "flex 0.5, flex 2" },
+    { tierMultipliers: "default 2" },
+    { tierMultipliers: "flex 1000" },
+    { tierMultipliers: "flex 0.00001" },
+    { tierMultipliers: "__proto__ 2" },
+  ])("is refused with %j", (wrong) => {
+    expect(routeFields.safeParse({ ...route, ...wrong }).success).toBe(false);
+  });
+});
+
+const workspace = "5b0f9df5-1f7c-4a3a-9a52-6f2c7f0f9b11";
+
+test.each([
+  [{ plan: "team", workspace: "" }, true],
+  [{ plan: "", workspace }, true],
+  [{ plan: "team", workspace }, false],
+  [{ plan: "", workspace: "" }, false],
+  [{ plan: "", workspace: "Acme" }, false],
+])("a grant is to one plan or one workspace: %j", (typed, success) => {
+  expect(grantFields.safeParse(typed).success).toBe(success);
+});
+
+describe("a price", () => {
+  test("is read from its form", () => {
+    const typed = { ...price, from: "2026-12-24T00:00", inputUsd: "999999999999.999999", cachedInputUsd: "0" };
+    expect(priceFields.parse(typed)).toMatchObject({
+      latest: null,
+      from: "2026-12-24T00:00:00Z",
+      serviceTier: "default",
+      inputUsd: "999999999999.999999",
+      cachedInputUsd: "0",
+      cacheWriteUsd: null,
+    });
+  });
+
+  test.each([
+    { inputUsd: "" },
+    { inputUsd: "1e3" },
+    { inputUsd: "1,5" },
+    { inputUsd: "1000000000000" },
+    { outputUsd: "0.0000001" },
+    { cachedInputUsd: "-1" },
+    { serviceTier: "Flex" },
+    { from: "2026-02-30T00:00" },
+    { latest: "x" },
+  ])("is refused with %j", (wrong) => {
+    expect(priceFields.safeParse({ ...price, ...wrong }).success).toBe(false);
+  });
+});

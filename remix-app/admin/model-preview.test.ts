@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import { fieldChanges, priceChanges } from "./model-preview.ts";
+import type { ModelPrice } from "./models.ts";
+
+const now = Date.parse("2026-11-27T12:00:00Z");
+
+function price(id: number, changes: Partial<ModelPrice> = {}): ModelPrice {
+  return {
+    id,
+    providerId: "openai",
+    serviceTier: "default",
+    minInputTokens: 0,
+    from: "2026-11-01T00:00:00+00:00",
+    until: null,
+    current: true,
+    inputUsd: "2.500000",
+    cachedInputUsd: null,
+    cacheWriteUsd: null,
+    cacheWrite1hUsd: null,
+    outputUsd: "10.000000",
+    audioInputUsd: null,
+    audioOutputUsd: null,
+    imageInputUsd: null,
+    requestFeeUsd: null,
+    ...changes,
+  };
+}
+
+test("shows what a price changes, which price it ends, and when it ends", () => {
+  const prices = [
+    price(1, { until: "2026-12-24T00:00:00+00:00" }),
+    price(2, { from: "2026-12-24T00:00:00+00:00" }),
+    price(3, { serviceTier: "flex", inputUsd: "1.000000" }),
+    price(4, { minInputTokens: 200_000, inputUsd: "5.000000" }),
+  ];
+  const asked = price(0, { from: "2026-12-01T00:00:00Z", inputUsd: "2.5", cachedInputUsd: "1.25", outputUsd: "1000" });
+  expect(priceChanges({ prices }, asked, now)).toEqual([
+    "The price begins at 2026-12-01 00:00 UTC and holds until the next price begins at 2026-12-24 00:00 UTC.",
+    "It ends the price that began at 2026-11-01 00:00 UTC.",
+    "Cached input: – → $1.25",
+    "Output: $10.00 → $1000.00 (× 100)",
+  ]);
+});
+
+test("shows all amounts of a price that ends no other", () => {
+  const prices = [price(1, { until: "2026-11-27T12:00:00+00:00" })];
+  expect(priceChanges({ prices }, price(0, { from: null }), now)).toEqual([
+    "The price begins when you confirm and holds until another price is added.",
+    "It ends no other price.",
+    "Input: $2.50",
+    "Output: $10.00",
+  ]);
+});
+
+test.each([
+  ["1.990000", "Input: $1.00 → $1.99"],
+  ["2.000000", "Input: $1.00 → $2.00 (× 2)"],
+  ["0.510000", "Input: $1.00 → $0.51"],
+  ["0.500000", "Input: $1.00 → $0.50 (× 0.5)"],
+  ["0.000000", "Input: $1.00 → $0.00"],
+])("names the factor of a price that is at least doubled or halved: %s", (inputUsd, line) => {
+  expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
+});
+
+test("shows the fields that change, and says so where none does", () => {
+  const route = { position: 1, providerId: "openai", enabled: true, tierMultipliers: {}, idleSeconds: null };
+  expect(fieldChanges(route, route)).toEqual(["Nothing changes."]);
+  expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([
+    "Order: 1 → 2",
+    "Enabled: yes → no",
+    "Tier multipliers: – → flex 0.5",
+  ]);
+  expect(fieldChanges(null, { displayName: "New", voices: ["alloy", "ash"], contextWindow: 128_000 })).toEqual([
+    "Name: New",
+    "Context window: 128,000",
+    "Voices: alloy, ash",
+  ]);
+});

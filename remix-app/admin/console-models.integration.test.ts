@@ -239,7 +239,7 @@ describe("a model that is made on the console's pages", () => {
       confirmation: id,
     };
     const preview = await change(addPrice, { ...next, intent: "preview" });
-    expect(preview.words).toContain("Input: $1.00 → $10.00 (× 10)");
+    expect(preview.words).toContain("Input: from $1.00 to $10.00 (10 times as much)");
     expect(await change(addPrice, next)).toMatchObject(done);
     const [row] = await query<{ id: string }>(
       "select id::text from ai.model_prices where model_id = $1 and lower(valid) > now()",

@@ -2,6 +2,7 @@ import { CheckBox, Field, Select } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 import { multiplierText } from "./model-preview.ts";
 import type { ConsoleModel, ConsoleRoute } from "./models.ts";
+import { count } from "./words.ts";
 
 type Failed = FailedChange | undefined;
 
@@ -181,9 +182,9 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
         <option value="">No plan: one workspace</option>
         {plans
           .filter(({ granted }) => !granted)
-          .map(({ id, name }) => (
+          .map(({ id, name, workspaces }) => (
             <option key={id} value={id}>
-              {name} ({id})
+              {name} ({id}): {count(workspaces, "workspace")}
             </option>
           ))}
       </Select>

@@ -37,8 +37,8 @@ test("shows what a price changes, which price it ends, and when it ends", () => 
   expect(priceChanges({ prices }, asked, now)).toEqual([
     "The price begins at 2026-12-01 00:00 UTC and holds until the next price begins at 2026-12-24 00:00 UTC.",
     "It ends the price that began at 2026-11-01 00:00 UTC.",
-    "Cached input: – → $1.25",
-    "Output: $10.00 → $1000.00 (× 100)",
+    "Cached input: from – to $1.25",
+    "Output: from $10.00 to $1000.00 (100 times as much)",
   ]);
 });
 
@@ -53,11 +53,11 @@ test("shows all amounts of a price that ends no other", () => {
 });
 
 test.each([
-  ["1.990000", "Input: $1.00 → $1.99"],
-  ["2.000000", "Input: $1.00 → $2.00 (× 2)"],
-  ["0.510000", "Input: $1.00 → $0.51"],
-  ["0.500000", "Input: $1.00 → $0.50 (× 0.5)"],
-  ["0.000000", "Input: $1.00 → $0.00"],
+  ["1.990000", "Input: from $1.00 to $1.99"],
+  ["2.000000", "Input: from $1.00 to $2.00 (2 times as much)"],
+  ["0.510000", "Input: from $1.00 to $0.51"],
+  ["0.500000", "Input: from $1.00 to $0.50 (0.5 times as much)"],
+  ["0.000000", "Input: from $1.00 to $0.00"],
 ])("names the factor of a price that is at least doubled or halved: %s", (inputUsd, line) => {
   expect(priceChanges({ prices: [price(1, { inputUsd: "1.000000" })] }, price(0, { inputUsd }), now)).toContain(line);
 });
@@ -66,9 +66,9 @@ test("shows the fields that change, and says so where none does", () => {
   const route = { position: 1, providerId: "openai", enabled: true, tierMultipliers: {}, idleSeconds: null };
   expect(fieldChanges(route, route)).toEqual(["Nothing changes."]);
   expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([
-    "Order: 1 → 2",
-    "Enabled: yes → no",
-    "Tier multipliers: – → flex 0.5",
+    "Order: from 1 to 2",
+    "Enabled: from yes to no",
+    "Tier multipliers: from – to flex 0.5",
   ]);
   expect(fieldChanges(null, { displayName: "New", voices: ["alloy", "ash"], contextWindow: 128_000 })).toEqual([
     "Name: New",

@@ -55,7 +55,7 @@ export function fieldChanges(before: object | null, after: object): string[] {
     if (!now || !Object.hasOwn(now, name)) return [];
     const [from, to] = [valueText(old?.[name]), valueText(now[name])];
     if (from === to) return [];
-    return [before === null ? `${label}: ${to}` : `${label}: ${from} → ${to}`];
+    return [before === null ? `${label}: ${to}` : `${label}: from ${from} to ${to}`];
   });
   return lines.length > 0 ? lines : ["Nothing changes."];
 }
@@ -88,7 +88,7 @@ export function priceChanges(
       const amount = name as keyof Amounts;
       const [from, to] = [old?.[amount] ?? null, asked[amount]];
       if (from === to || (from !== null && to !== null && Number(from) === Number(to))) return [];
-      return [old ? `${label}: ${usd(from)} → ${usd(to)}${timesText(from, to)}` : `${label}: ${usd(to)}`];
+      return [old ? `${label}: from ${usd(from)} to ${usd(to)}${timesText(from, to)}` : `${label}: ${usd(to)}`];
     }),
   ];
 }
@@ -97,7 +97,7 @@ export function priceChanges(
 function timesText(from: string | null, to: string | null): string {
   const times = Number(to) / Number(from);
   if (!Number.isFinite(times) || times === 0 || (times > 0.5 && times < 2)) return "";
-  return ` (× ${times.toLocaleString("en", { maximumSignificantDigits: 3 })})`;
+  return ` (${times.toLocaleString("en", { maximumSignificantDigits: 3 })} times as much)`;
 }
 
 /** "2026-11-27 21:00 UTC" */

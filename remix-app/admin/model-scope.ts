@@ -3,6 +3,7 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
+import { count } from "./words.ts";
 
 /** As the form for a new model begins. */
 const newModel: ConsoleModel = {
@@ -30,8 +31,16 @@ const newModel: ConsoleModel = {
   workspaces: [],
 };
 
+function planName({ plans }: ConsoleModel, plan: string): string | undefined {
+  const found = plans.find(({ id, granted }) => granted && id === plan);
+  return found && `the plan ${found.name}, ${count(found.workspaces, "workspace")},`;
+}
+
 /** More workspaces may have the model than its page lists. */
-const isUuid = (text: string | null): text is string => z.uuid().safeParse(text).success;
+function workspaceName({ workspaces }: ConsoleModel, workspace: string | null): string | undefined {
+  const found = workspaces.find(({ id }) => id === workspace);
+  return found?.name ?? z.uuid().safeParse(workspace).data;
+}
 
 /** The address of a step's page. */
 export function stepPath(step: ModelStep, about: Record<string, string>): string {
@@ -52,17 +61,14 @@ export async function requireScope(
   const place = searchParams.get("place");
   const tier = Number(searchParams.get("tier") ?? "0");
   const [plan, workspace] = [searchParams.get("plan"), searchParams.get("workspace")];
-  const holder =
-    plan === null
-      ? (model.workspaces.find(({ id }) => id === workspace) ?? (isUuid(workspace) ? { name: workspace } : undefined))
-      : model.plans.find(({ id, granted }) => granted && id === plan);
+  const holder = plan === null ? workspaceName(model, workspace) : planName(model, plan);
   const scope = {
     model,
     route: model.routes.find(({ position }) => String(position) === place) ?? null,
     price: model.prices.find(({ id }) => String(id) === searchParams.get("price")) ?? null,
     providerId: searchParams.get("provider") ?? "",
     minInputTokens: tier,
-    grantee: { plan, workspace: plan === null ? workspace : null, name: holder?.name ?? "" },
+    grantee: { plan, workspace: plan === null ? workspace : null, name: holder ?? "" },
   };
   const isKnown = {
     route: place === null || scope.route !== null,

@@ -22,6 +22,7 @@ export interface StepScope {
   price: ModelPrice | null;
   providerId: string;
   minInputTokens: number;
+  /** `name` is what it is called in a sentence. */
   grantee: { plan: string | null; workspace: string | null; name: string };
 }
 
@@ -167,8 +168,8 @@ export const modelSteps = {
   }),
   withdraw: defineStep({
     title: "Withdraw the grant",
-    effects: ({ model, grantee: { plan, name } }) => [
-      `From the moment you confirm, ${plan === null ? name : `workspaces on the plan ${name}`} cannot call ${model.displayName}, except by another grant. Calls that run now finish.`,
+    effects: ({ model, grantee: { name } }) => [
+      `From the moment you confirm, ${name} cannot call ${model.displayName}, except by another grant. Calls that run now finish.`,
     ],
     fields: z.object({}),
     sql: "set_model_grant",

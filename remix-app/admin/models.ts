@@ -74,8 +74,8 @@ const modelSchema = listedSchema.extend({
   canDelete: z.boolean(),
   /** In order. */
   routes: z.array(routeSchema),
-  /** All of them. */
-  plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean() })),
+  /** All of them, each with its workspaces, for {@link countText}. */
+  plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
   /** The first {@link grantedWorkspacesShown} that it is granted to by themselves. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
 });

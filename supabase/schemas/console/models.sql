@@ -92,7 +92,11 @@ as $$
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', p.id,
         'name', p.name,
-        'granted', exists (select from ai.model_grants g where g.model_id = m.id and g.plan_id = p.id)
+        'granted', exists (select from ai.model_grants g where g.model_id = m.id and g.plan_id = p.id),
+        'workspaces', (
+          select count(*)
+          from (select from public.workspaces w where w.plan_id = p.id and w.deleted_at is null limit 1001) as w
+        )
       ) order by p.name, p.id), '[]')
       from ai.plans p
     ),
@@ -106,7 +110,8 @@ as $$
 $$;
 comment on function private.read_model(text) is
   'Returns a model as private.list_catalogue_models has it, with its version (private.model_version), settings, routes in '
-  'order, all plans and whether they have it, and the workspaces that it is granted to by name, the first 100.';
+  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 workspaces that it is '
+  'granted to by themselves.';
 
 create or replace function private.model_version(model text) returns text
   language sql

@@ -1,6 +1,6 @@
 import { CheckBox, Field, Select } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
-import { multiplierText } from "./model-preview.ts";
+import { fieldLabels, multiplierText } from "./model-preview.ts";
 import type { ConsoleModel, ConsoleRoute } from "./models.ts";
 import { count } from "./words.ts";
 
@@ -12,7 +12,7 @@ function ChangeField({
   value,
   failed,
   ...field
-}: { name: string; label: string; hint?: string; value?: string | number | null; failed: Failed } & Pick<
+}: { name: keyof typeof fieldLabels; hint?: string; value?: string | number | null; failed: Failed } & Pick<
   Parameters<typeof Field>[0],
   "inputMode" | "list"
 >) {
@@ -20,6 +20,7 @@ function ChangeField({
     <Field
       {...field}
       name={name}
+      label={fieldLabels[name]}
       autoComplete="off"
       autoCapitalize="none"
       spellCheck={false}
@@ -35,13 +36,15 @@ function ChangeTick({
   failed,
   ...box
 }: {
-  name: string;
-  label: string;
+  name: keyof typeof fieldLabels;
+  label?: string;
   hint?: string;
   value: boolean;
   failed: Failed;
 }) {
-  return <CheckBox {...box} name={name} defaultChecked={failed ? name in failed.typed : value} />;
+  return (
+    <CheckBox label={fieldLabels[name]} {...box} name={name} defaultChecked={failed ? name in failed.typed : value} />
+  );
 }
 
 /** The settings of a model. Its id and kind are chosen once. */
@@ -51,7 +54,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
     <>
       {id === "" ? (
         <>
-          <ChangeField name="id" label="Id" hint="What callers send as model. It never changes." failed={failed} />
+          <ChangeField name="id" hint="What callers send as model. It never changes." failed={failed} />
           <Select name="kind" label="Kind" defaultValue={failed?.typed.kind ?? kind}>
             <option value="chat">Chat</option>
             <option value="embedding">Embedding</option>
@@ -59,11 +62,10 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
           </Select>
         </>
       ) : null}
-      <ChangeField name="displayName" label="Name" value={displayName} failed={failed} />
-      <ChangeField name="ownedBy" label="Owned by" hint="Such as openai." value={ownedBy} failed={failed} />
+      <ChangeField name="displayName" value={displayName} failed={failed} />
+      <ChangeField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
       <ChangeField
         name="contextWindow"
-        label="Context window"
         hint="Tokens. It limits what a provider's stated usage can cost. Empty: unknown."
         inputMode="numeric"
         value={contextWindow}
@@ -71,7 +73,6 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       />
       <ChangeField
         name="outputLimit"
-        label="Output limit"
         hint="Tokens. A call that asks for more is refused. Empty: unknown."
         inputMode="numeric"
         value={outputLimit}
@@ -79,15 +80,13 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       />
       <ChangeField
         name="voices"
-        label="Voices"
         hint="Of a speech model, separated by commas. The first one is used where a call names none."
         value={voices.join(", ")}
         failed={failed}
       />
       <ChangeTick
         name="studioDefault"
-        label="Offered to workspaces"
-        hint="Off: the model answers 404 to all workspaces, whatever is granted."
+        hint="Off: the model answers 404 to all workspaces, even with a grant."
         value={studioDefault}
         failed={failed}
       />
@@ -118,7 +117,6 @@ export function RouteFields({
     <>
       <ChangeField
         name="position"
-        label="Order"
         hint="1 is tried first. Empty: last."
         inputMode="numeric"
         value={route?.position ?? routes.length + 1}
@@ -126,38 +124,33 @@ export function RouteFields({
       />
       <ChangeField
         name="providerId"
-        label="Provider"
         hint="The id of its settings in lower case: openai for AI_PROVIDER_OPENAI_KIND. Addresses and keys stay in the functions' environment."
         value={route?.providerId ?? ""}
         failed={failed}
       />
       <ChangeField
         name="providerModel"
-        label="Provider's name of the model"
         hint="At Azure, the deployment's."
         value={route?.providerModel ?? id}
         failed={failed}
       />
-      <ChangeTick name="enabled" label="Enabled" value={route?.enabled ?? true} failed={failed} />
+      <ChangeTick name="enabled" value={route?.enabled ?? true} failed={failed} />
       <ChangeTick
         name="trustsStatedCost"
-        label="Trust the stated cost"
         hint="The cost that the provider states is the run's cost. Prices still set the reservation."
         value={route?.trustsStatedCost ?? false}
         failed={failed}
       />
       <ChangeField
         name="tierMultipliers"
-        label="Tier multipliers"
         hint="Multiples of the default prices for service tiers without prices of their own, such as flex 0.5, priority 2."
         value={multiplierText(route?.tierMultipliers ?? {})}
         failed={failed}
       />
-      {timeLimits.map(({ name, label }) => (
+      {(["firstByteSeconds", "idleSeconds", "totalSeconds"] as const).map((name) => (
         <ChangeField
           key={name}
           name={name}
-          label={label}
           hint="Empty: the provider's setting."
           inputMode="numeric"
           value={route?.[name] ?? ""}
@@ -167,12 +160,6 @@ export function RouteFields({
     </>
   );
 }
-
-const timeLimits = [
-  { name: "firstByteSeconds", label: "Seconds to the first byte" },
-  { name: "idleSeconds", label: "Seconds of silence" },
-  { name: "totalSeconds", label: "Seconds in total" },
-] as const;
 
 /** To whom a model is granted: a plan that does not have it, or one workspace. */
 export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
@@ -188,7 +175,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
             </option>
           ))}
       </Select>
-      <ChangeField name="workspace" label="Workspace's id" hint="Only without a plan." failed={failed} />
+      <ChangeField name="workspace" hint="Only without a plan." failed={failed} />
     </>
   );
 }

@@ -1,8 +1,9 @@
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { usd } from "./words.ts";
 
-/** What each field of a model and a route is called. */
+/** What each field of a model, a route and a grant is called. */
 export const fieldLabels = {
+  id: "Id",
   displayName: "Name",
   ownedBy: "Owned by",
   contextWindow: "Context window",
@@ -14,11 +15,12 @@ export const fieldLabels = {
   providerId: "Provider",
   providerModel: "Provider's name of the model",
   enabled: "Enabled",
-  trustsStatedCost: "Trusts the stated cost",
+  trustsStatedCost: "Trust the stated cost",
   tierMultipliers: "Tier multipliers",
   firstByteSeconds: "Seconds to the first byte",
   idleSeconds: "Seconds of silence",
   totalSeconds: "Seconds in total",
+  workspace: "Workspace's id",
 } as const;
 
 export const priceLabels = {

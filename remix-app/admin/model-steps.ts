@@ -62,7 +62,7 @@ export const modelSteps = {
   new: defineStep({
     title: "Add a model",
     effects: () => [
-      `The model is added disabled. Nobody can call it until you add a route, a price and a grant, and enable it. ${never}`,
+      `The model is added disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${never}`,
     ],
     fields: newModelFields,
     preview: (_, asked) => fieldChanges(null, asked),
@@ -73,7 +73,7 @@ export const modelSteps = {
     title: "Edit the model",
     effects: ({ model }) => [
       `The settings apply to calls of ${model.displayName} from the moment you confirm. ${never}`,
-      "A model that is not offered to workspaces answers 404 to all of them, whatever is granted.",
+      "A model that is not offered to workspaces answers 404 to all of them, even with a grant.",
     ],
     fields: modelFields,
     hidden: (scope) => ({
@@ -160,7 +160,7 @@ export const modelSteps = {
     title: "Grant the model",
     effects: ({ model }) => [
       `From the moment you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName}, as far as their own policy and keys allow it.`,
-      ...(model.enabled ? [] : ["The model is disabled: nobody can call it until you enable it."]),
+      ...(model.enabled ? [] : ["The model is disabled: callers get 404 until you enable it."]),
     ],
     fields: grantFields,
     sql: "set_model_grant",

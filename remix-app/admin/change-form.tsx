@@ -15,6 +15,7 @@ export function ChangeForm({
   failed,
   submit,
   cancelTo,
+  cancel = "Cancel",
   children,
   hidden = {},
   preview,
@@ -26,6 +27,8 @@ export function ChangeForm({
   failed: FailedChange | undefined;
   submit: string;
   cancelTo: string;
+  /** Of a change that itself cancels something: what to press instead. */
+  cancel?: string;
   /** Fields of this change alone, before the reason. */
   children?: ReactNode;
   hidden?: Record<string, string | number>;
@@ -86,7 +89,7 @@ export function ChangeForm({
               Preview
             </Button>
           )}
-          <ButtonLink href={cancelTo}>Cancel</ButtonLink>
+          <ButtonLink href={cancelTo}>{cancel}</ButtonLink>
         </div>
       </div>
     </AccountForm>

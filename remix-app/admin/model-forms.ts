@@ -66,7 +66,7 @@ export const newModelFields = withVoices(
     id: z
       .string()
       .trim()
-      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
+      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an id: 1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
   }),
 );
 

@@ -37,7 +37,7 @@ test("shows what a price changes, which price it ends, and when it ends", () => 
   expect(priceChanges({ prices }, asked, now)).toEqual([
     "The price begins at 2026-12-01 00:00 UTC and holds until the next price begins at 2026-12-24 00:00 UTC.",
     "It ends the price that began at 2026-11-01 00:00 UTC.",
-    "Cached input: from – to $1.25",
+    "Cached input: from none to $1.25",
     "Output: from $10.00 to $1000.00 (100 times as much)",
   ]);
 });
@@ -68,7 +68,7 @@ test("shows the fields that change, and says so where none does", () => {
   expect(fieldChanges(route, { ...route, position: 2, enabled: false, tierMultipliers: { flex: "0.5" } })).toEqual([
     "Order: from 1 to 2",
     "Enabled: from yes to no",
-    "Tier multipliers: from – to flex 0.5",
+    "Tier multipliers: from none to flex 0.5",
   ]);
   expect(fieldChanges(null, { displayName: "New", voices: ["alloy", "ash"], contextWindow: 128_000 })).toEqual([
     "Name: New",

@@ -45,9 +45,9 @@ export function multiplierText(multipliers: Readonly<Record<string, string>>): s
 function valueText(value: unknown): string {
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "number") return value.toLocaleString("en");
-  if (Array.isArray(value)) return value.join(", ") || "–";
-  if (value !== null && typeof value === "object") return multiplierText(value as Record<string, string>) || "–";
-  return typeof value === "string" && value !== "" ? value : "–";
+  if (Array.isArray(value)) return value.join(", ") || "none";
+  if (value !== null && typeof value === "object") return multiplierText(value as Record<string, string>) || "none";
+  return typeof value === "string" && value !== "" ? value : "none";
 }
 
 /** Each field that a change alters, with its value before and after. Without anything before, each field that is set. */
@@ -90,9 +90,17 @@ export function priceChanges(
       const amount = name as keyof Amounts;
       const [from, to] = [old?.[amount] ?? null, asked[amount]];
       if (from === to || (from !== null && to !== null && Number(from) === Number(to))) return [];
-      return [old ? `${label}: from ${usd(from)} to ${usd(to)}${timesText(from, to)}` : `${label}: ${usd(to)}`];
+      return [
+        old
+          ? `${label}: from ${amountText(from)} to ${amountText(to)}${timesText(from, to)}`
+          : `${label}: ${amountText(to)}`,
+      ];
     }),
   ];
+}
+
+function amountText(amount: string | null): string {
+  return amount === null ? "none" : usd(amount);
 }
 
 /** How many times an amount another one is, where it is at least twice or at most half, to catch a slip of the point. */

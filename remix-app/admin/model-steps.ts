@@ -13,6 +13,7 @@ import {
 import { fieldChanges, minuteOf, priceChanges } from "./model-preview.ts";
 import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
+import { usd } from "./words.ts";
 
 /** What a step is about, by its address. */
 export interface StepScope {
@@ -201,7 +202,7 @@ export const modelSteps = {
       const previous = price && previousPrice(model, price);
       const end = price?.until ? `until ${minuteOf(price.until)}` : "until another one begins";
       return [
-        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && minuteOf(price.from)} is deleted.`,
+        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && minuteOf(price.from)} is deleted: ${usd(price?.inputUsd ?? null)} for input, ${usd(price?.outputUsd ?? null)} for output.`,
         previous
           ? `The price that began ${previous.from ? `at ${minuteOf(previous.from)}` : "with the model"} holds ${end}.`
           : `There is no price before it: calls at this provider have none ${end}.`,

@@ -93,6 +93,7 @@ export default function ConsoleModelChangePage() {
           failed={failed}
           submit={title}
           cancelTo={back}
+          {...(step === "cancel-price" ? { cancel: "Keep the price" } : {})}
           hidden={hidden}
           {...(hasPreview ? { preview: answer?.preview ?? null } : {})}
         >

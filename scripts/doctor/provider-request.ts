@@ -3,8 +3,8 @@ import { once } from "node:events";
 import * as http from "node:http";
 import * as https from "node:https";
 import { isIP } from "node:net";
-import { isPrivateAddress } from "../../supabase/functions/_gateway/providers/private-addresses.ts";
 import type { Provider } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { isPrivateAddress } from "../../supabase/functions/_shared/private-addresses.ts";
 
 /** Why no answer came. */
 export type NoAnswer =

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { labelPattern } from "../../_shared/labels.ts";
+import { isPrivateHost } from "../../_shared/private-addresses.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
 import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts";
-import { isPrivateHost } from "./private-addresses.ts";
 
 /**
  * A model provider, as its settings describe it. Addresses come from the environment alone: no row can send a request

@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { isPrivateAddress } from "./private-addresses.ts";
+import { isPrivateAddress } from "../../_shared/private-addresses.ts";
 import type { Provider } from "./provider-settings.ts";
 
 /** An answer within this time shows that a host can be reached. */

@@ -387,4 +387,5 @@ grant execute on function
   private.list_route_prices(),
   private.add_model_price(jsonb),
   private.cancel_model_price(jsonb)
+  private.add_proposed_prices(jsonb)
 to service_role;

@@ -1,0 +1,66 @@
+-- Generated from supabase/schemas by npm run db:migration.
+
+create or replace function private.add_proposed_prices(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  proposed jsonb;
+  scope text;
+  -- The newest price that the admin saw, by model, provider and number of input tokens.
+  seen jsonb := '{}';
+  newest text;
+  answer jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if coalesce(jsonb_array_length(change -> 'prices'), 0) not between 1 and 500 then
+    return jsonb_build_object('refused', 'too_many');
+  end if;
+  -- Models are locked in one order, so that two admins cannot wait for each other.
+  perform from ai.models m
+  where m.id in (select p.value ->> 'model' from jsonb_array_elements(change -> 'prices') as p)
+  order by m.id
+  for update;
+  for proposed in select p.value from jsonb_array_elements(change -> 'prices') as p loop
+    scope := jsonb_build_array(proposed -> 'model', proposed -> 'providerId', proposed -> 'minInputTokens')::text;
+    newest := private.latest_price(
+      proposed ->> 'model', proposed ->> 'providerId', (proposed ->> 'minInputTokens')::integer
+    );
+    -- Of this change, the first price of a scope is compared with the book, and the others with the first.
+    if proposed ->> 'latest' is distinct from (case when seen ? scope then seen ->> scope else newest end) then
+      answer := jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || (proposed ->> 'model')));
+    elsif exists (
+      select from ai.model_prices p
+      where p.model_id = proposed ->> 'model' and p.provider_id = proposed ->> 'providerId'
+        and p.service_tier = proposed ->> 'serviceTier' and p.min_input_tokens = (proposed ->> 'minInputTokens')::integer
+        and lower(p.valid) > now()
+    ) then
+      answer := jsonb_build_object('refused', 'scheduled');
+    else
+      seen := seen || jsonb_build_object(scope, proposed -> 'latest');
+      answer := private.add_model_price((change - 'prices') || proposed || jsonb_build_object('latest', newest));
+    end if;
+    if answer ? 'refused' then
+      raise exception using errcode = 'GHP01', message = 'refused', detail = (
+        answer || jsonb_build_object('model', proposed -> 'model')
+      )::text;
+    end if;
+  end loop;
+  return '{}';
+exception
+  when sqlstate 'GHP01' then
+    get stacked diagnostics scope = pg_exception_detail;
+    return scope::jsonb;
+end
+$$;
+
+comment on function private.add_proposed_prices(jsonb) is
+  'Adds prices by the rule of private.add_model_price, all or none: { actor, from, prices: [{ model, providerId, serviceTier, '
+  'minInputTokens, latest, inputUsd, … }], reason, requestId, ip } → {} or { refused: too_many (1 to 500) | scheduled (a later '
+  'price of the same row) | as private.add_model_price, model }.';
+
+grant execute on function private.add_proposed_prices(jsonb) to service_role;

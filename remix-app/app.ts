@@ -136,11 +136,15 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   }
 
   /** Answers a refusal of this module: with a page for a browser that asks for one, else as problem JSON. */
-  async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
+  async function refuse(
+    c: Context<Bindings>,
+    code: ProblemCode,
+    { context, ...options }: Omit<ProblemOptions, "requestId"> & { context?: AppLoadContext } = {},
+  ) {
     const state = c.get("request");
     const refusal = problem(code, { ...options, requestId: state.requestId });
     if (state.surface === "api" || !asksForPage(c.req.raw)) return refusal;
-    return asPage(refusal, await openContext(state));
+    return asPage(refusal, context ?? (await openContext(state)));
   }
 
   /** Answers clients of the AI gateway: the same checks in the same order, with that gateway's error format. */
@@ -185,14 +189,24 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (!forApps && authorization !== null && bearerToken(authorization) === null) {
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
-    const body = await readLimitedBody(request);
-    if (body === null) return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } });
-    if (!(forApps && isServer(request)) && !originAllowed(request, origins)) return refuse(c, "CSRF_REJECTED");
+    const isOurs = (forApps && isServer(request)) || originAllowed(request, origins);
+    // The limit of a large body depends on who sends it.
+    const opened =
+      verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
+        ? await openContext(state, { authorization, jar: state.jar })
+        : undefined;
+    const isSignedIn = opened?.session.auth.status === "authenticated";
+    const body = await readLimitedBody(request, isSignedIn ? verdict.maxBodyBytes : undefined);
+    if (body === null) {
+      return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" }, ...(opened && { context: opened }) });
+    }
+    if (!isOurs) return refuse(c, "CSRF_REJECTED");
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     state.personal = !forApps;
-    const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
+    const context =
+      opened ?? (await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined));
     return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);
   });
 

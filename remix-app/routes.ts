@@ -103,6 +103,7 @@ export default [
   route("admin/workspaces/:workspaceId/:step", "routes/admin/workspaces-approval.tsx"),
   route("admin/models", "routes/admin/models.tsx"),
   route("admin/models/:step", "routes/admin/models-change.tsx"),
+  route("admin/prices", "routes/admin/prices.tsx"),
   route("admin/providers", "routes/admin/providers.tsx"),
   route("admin/runs/:runId", "routes/admin/run.tsx"),
   route("admin/audit", "routes/admin/audit.tsx"),

@@ -59,6 +59,13 @@ const schema = z
       .union([z.literal("off"), z.url({ protocol: /^https?$/ })])
       .transform((value) => (value === "off" ? undefined : value.replace(/\/+$/, "")))
       .default("https://api.pwnedpasswords.com"),
+    PRICE_SOURCE_URLS: list
+      .pipe(
+        z
+          .array(z.url({ protocol: /^https$/, error: "must hold https:// URLs, with a comma between" }))
+          .max(2, "may hold two URLs"),
+      )
+      .default([]),
     MAILBOX_URL: z.url().optional(),
     SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
     MAIL_FROM: z

@@ -18,7 +18,8 @@ export function isForm(request: Request): boolean {
 /**
  * Reads the form that a request posts.
  * @throws Response 415 where its content type is no form's, 400 where its body does not parse, has a field twice, too
- * many, one whose name is not plain, or a value that is a file, too long, or no text (a NUL byte, which no database takes),
+ * many, one whose name is not plain, or a value that is a file (unless `files` allows them), too long, or no text (a NUL
+ * byte, which no database takes),
  * 409 where it is of another account's page than who is signed in by now
  */
 export async function readForm(
@@ -27,7 +28,8 @@ export async function readForm(
   {
     maxValueLength = usual.valueLength,
     maxFields = usual.fields,
-  }: { maxValueLength?: number; maxFields?: number } = {},
+    files = false,
+  }: { maxValueLength?: number; maxFields?: number; files?: boolean } = {},
 ): Promise<FormData> {
   const { requestId } = context;
   if (!isForm(request)) {
@@ -38,7 +40,7 @@ export async function readForm(
   const names = [...(form?.keys() ?? [])];
   const plain = names.length <= maxFields && names.every((name) => plainName.test(name));
   const isText = (value: FormDataEntryValue) =>
-    typeof value === "string" && value.length <= maxValueLength && !value.includes("\0");
+    typeof value === "string" ? value.length <= maxValueLength && !value.includes("\0") : files;
   if (!form || !plain || new Set(names).size < names.length || ![...form.values()].every(isText)) {
     throw problem("INVALID_REQUEST", { requestId, detail: "The form could not be read." });
   }

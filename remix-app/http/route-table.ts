@@ -4,7 +4,7 @@ import type { ServerBuild } from "@remix-run/server-runtime";
 /** What the route table says about a request before anything else is looked at. */
 export type RouteVerdict =
   /** `pathname` is the path to give to Remix. */
-  | { status: "found"; authorization: Authorization; pathname: string }
+  | { status: "found"; authorization: Authorization; pathname: string; maxBodyBytes?: number }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
@@ -25,6 +25,8 @@ export interface RouteHandle {
   side?: Side | "both";
   /** By default `bearer`. */
   authorization?: Authorization;
+  /** A larger body than other routes take, read from people who are signed in. */
+  maxBodyBytes?: number;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
   /** False for a page that only completes a visit from a link, so no redirect leads to it. */
@@ -61,22 +63,28 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: 
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization = "bearer", side: owner = "platform", target } = (handle ?? {}) as RouteHandle;
+    const {
+      methods,
+      authorization = "bearer",
+      side: owner = "platform",
+      target,
+      maxBodyBytes,
+    } = (handle ?? {}) as RouteHandle;
     if (owner !== side && owner !== "both") return null;
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return { pathname, authorization, allow, isPage: Boolean(page) && target !== false && !asData };
+    return { pathname, authorization, allow, maxBodyBytes, isPage: Boolean(page) && target !== false && !asData };
   }
 
   return {
     judge({ pathname: asked, method }) {
       const found = find(asked);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow } = found;
+      const { pathname, authorization, allow, maxBodyBytes } = found;
       return allow.includes(method)
-        ? { status: "found", authorization, pathname }
+        ? { status: "found", authorization, pathname, ...(maxBodyBytes && { maxBodyBytes }) }
         : { status: "method", allow: [...allow], authorization };
     },
     isPage(pathname) {

@@ -1,0 +1,53 @@
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import type { Proposal } from "./proposal.ts";
+
+type Found = Omit<Proposal, "differences" | "same"> & { differences: number; same: number };
+
+/** What the comparison found, beyond the prices to choose from. */
+export function Findings({ findings, shown }: { findings: Found; shown: number }) {
+  const { sources, differences, same, missing, unpriced } = findings;
+  return (
+    <Card title={`Compared with ${sources.join(" and ")}`}>
+      <div className="space-y-4">
+        <ul className="list-disc space-y-1 pl-5">
+          <li>{differences} prices differ or are missing here.</li>
+          <li>{same} prices agree.</li>
+          {differences > shown ? (
+            <li>The first {shown} are below. Apply what you choose, then compare again for the others.</li>
+          ) : null}
+        </ul>
+        {missing.length > 0 ? (
+          <details>
+            <summary className="cursor-pointer font-medium">{missing.length} routes are not in the files</summary>
+            <p className="text-muted text-small">
+              If a provider has another name there, name it under Providers and compare again.
+            </p>
+            <ul className="mt-2 list-disc space-y-1 pl-5">
+              {missing.map(({ model, providerId, providerModel, name }) => (
+                <li key={`${model} ${providerId}`} className="wrap-anywhere">
+                  {model} through {providerId}: looked for {providerModel} of {name}
+                </li>
+              ))}
+            </ul>
+          </details>
+        ) : null}
+        {unpriced.length > 0 ? (
+          <details>
+            <summary className="cursor-pointer font-medium">
+              {unpriced.length} entries have charges that a price here cannot express
+            </summary>
+            <ul className="mt-2 list-disc space-y-1 pl-5">
+              {unpriced.map(({ model, providerId, source, fields }) => (
+                <li key={`${model} ${providerId} ${source}`} className="wrap-anywhere">
+                  {model} through {providerId}, {source}: {fields.join(", ")}
+                </li>
+              ))}
+            </ul>
+          </details>
+        ) : null}
+        <ButtonLink href="/admin/prices">Compare other files</ButtonLink>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,126 @@
+import { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
+import {
+  exactOffer,
+  isRecord,
+  isTierSize,
+  type Offer,
+  type PriceClass,
+  type SourceModel,
+  type SourceTier,
+} from "./price-source.ts";
+
+// LiteLLM's model_prices_and_context_window.json: a record for each model, with amounts in USD for one token. Its
+// `sample_spec` and `litellm/types/utils.py` (ModelInfoBase) name the fields, and
+// `litellm_core_utils/llm_cost_calc/utils.py` says what a tier without a field of its own costs.
+
+/** Fields in USD for one token. */
+const classes: Readonly<Record<string, PriceClass>> = {
+  input_cost_per_token: "inputUsd",
+  cache_read_input_token_cost: "cachedInputUsd",
+  cache_creation_input_token_cost: "cacheWriteUsd",
+  cache_creation_input_token_cost_above_1hr: "cacheWrite1hUsd",
+  output_cost_per_token: "outputUsd",
+  input_cost_per_audio_token: "audioInputUsd",
+  output_cost_per_audio_token: "audioOutputUsd",
+  input_cost_per_image_token: "imageInputUsd",
+};
+
+/** Fields of tokens that are charged here as a class. They matter only where they cost something else. */
+const chargedAs: Readonly<Record<string, PriceClass>> = {
+  output_cost_per_reasoning_token: "outputUsd",
+  input_cost_per_token_cache_hit: "cachedInputUsd",
+  cache_read_input_audio_token_cost: "cachedInputUsd",
+  cache_read_input_image_token_cost: "cachedInputUsd",
+  cache_creation_input_audio_token_cost: "cacheWriteUsd",
+  input_cost_per_video_token: "inputUsd",
+};
+
+/** Service tiers of the providers that answer with one (OpenAI, Gemini, Groq). */
+const serviceTiers = ["priority", "flex", "ultrafast", "balanced"];
+/** A field, its context tier and its service tier, in either order: `…_above_200k_tokens_priority`. */
+const suffixes = new RegExp(
+  `^(.+?)(?:_(${serviceTiers.join("|")}))?(?:_above_(\\d+)(k?)_tokens)?(?:_(${serviceTiers.join("|")}))?$`,
+);
+const isCharge = /cost|pricing|multiplier/;
+/** The gateway makes no batch calls. */
+const isBatch = /_batches$/;
+
+const searchFees = z.record(z.string(), z.instanceof(JsonNumber));
+
+/** Whether a file has LiteLLM's shape. */
+export function isLiteLlm(file: Record<string, unknown>): boolean {
+  return Object.values(file).some(hasProvider);
+}
+
+/** Reads the wanted models. A key begins with its provider, or not: `gemini/gemini-2.5-pro`, `gpt-4.1`. */
+export function readLiteLlm(file: Record<string, unknown>, wanted: ReadonlySet<string>): SourceModel[] {
+  return Object.entries(file).flatMap(([key, value]) => {
+    if (!hasProvider(value) || key === "sample_spec") return [];
+    const provider = value.litellm_provider;
+    const model = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key;
+    return wanted.has(model) ? [{ provider, model, ...readRecord(value) }] : [];
+  });
+}
+
+function hasProvider(value: unknown): value is Record<string, unknown> & { litellm_provider: string } {
+  return isRecord(value) && typeof value.litellm_provider === "string";
+}
+
+function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | "unpriced"> {
+  const tiers = new Map<string, SourceTier>();
+  const rest: { name: string; like?: { aboveTokens: number; serviceTier: string; as: PriceClass }; amount: string }[] =
+    [];
+  for (const [name, value] of Object.entries(data)) {
+    if (!isCharge.test(name) || isBatch.test(name) || name === searchField || value === null) continue;
+    const [, field = "", first, size, k, last] = suffixes.exec(name) ?? [];
+    const serviceTier = first ?? last ?? "default";
+    const aboveTokens = Number(size ?? 0) * (k ? 1_000 : 1);
+    const asClass = Object.hasOwn(classes, field) ? classes[field] : undefined;
+    const isTier = !(first && last) && (size === undefined || isTierSize(aboveTokens));
+    if (asClass && value instanceof JsonNumber && isTier) {
+      const key = `${serviceTier} ${aboveTokens}`;
+      const tier = tiers.get(key) ?? { serviceTier, aboveTokens, offers: {} };
+      tier.offers[asClass] = exactOffer(value, 6);
+      tiers.set(key, tier);
+      continue;
+    }
+    const as = Object.hasOwn(chargedAs, field) ? chargedAs[field] : undefined;
+    const amount = value instanceof JsonNumber ? (exactOffer(value, 6).usd ?? value.text) : "";
+    // What is free and has no class adds nothing.
+    if (!as && amount === "0") continue;
+    rest.push({ name, amount, ...(as && { like: { aboveTokens, serviceTier, as } }) });
+  }
+  const fee = readSearchFee(data);
+  const filled = [...tiers.values()].map((tier) => fill(tier, { tiers, fee }));
+  const unpriced = rest.flatMap(({ name, like, amount }) => {
+    const same = filled.find((tier) => like?.serviceTier === tier.serviceTier && like.aboveTokens === tier.aboveTokens);
+    return like && same?.offers[like.as]?.usd === amount ? [] : [name];
+  });
+  return { tiers: filled, unpriced };
+}
+
+/** What a tier does not state costs what it costs in the default tier of that size, then in the smaller ones. */
+function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
+  const { serviceTier, aboveTokens } = tier;
+  const others = [`default ${aboveTokens}`, `${serviceTier} 0`, "default 0"].flatMap((key) => tiers.get(key) ?? []);
+  const offers: SourceTier["offers"] = {};
+  for (const other of others.toReversed()) {
+    for (const [name, offer] of Object.entries(other.offers) as [PriceClass, Offer][]) {
+      offers[name] = { note: "not stated for this tier, so LiteLLM charges its base price", ...offer };
+    }
+  }
+  return { serviceTier, aboveTokens, offers: { ...offers, ...tier.offers, ...(fee && { requestFeeUsd: fee }) } };
+}
+
+const searchField = "search_context_cost_per_query";
+
+/** A fee for each search. It is one price only if it does not depend on the size of the search's context. */
+function readSearchFee(data: Record<string, unknown>): Offer | undefined {
+  const { success, data: fees } = searchFees.safeParse(data[searchField]);
+  const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];
+  const [offer] = offers;
+  if (!offer) return undefined;
+  if (offers.some(({ usd }) => usd !== offer.usd)) return { usd: null, note: "depends on the search's context size" };
+  return data.search_free_requests === undefined ? offer : { ...offer, note: "after a number of free searches" };
+}

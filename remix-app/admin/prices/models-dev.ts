@@ -1,0 +1,104 @@
+import { z } from "zod";
+import { JsonNumber } from "#shared/exact-json.ts";
+import {
+  exactOffer,
+  isRecord,
+  isTierSize,
+  type PriceClass,
+  type SourceModel,
+  type SourceTier,
+  serviceTierName,
+} from "./price-source.ts";
+
+// models.dev's api.json: providers with their models, and costs in USD for a million tokens. Its README ("Schema
+// Reference") and packages/core/src/schema.ts name the fields.
+
+const classes: readonly (readonly [string, PriceClass])[] = [
+  ["input", "inputUsd"],
+  ["cache_read", "cachedInputUsd"],
+  ["cache_write", "cacheWriteUsd"],
+  ["output", "outputUsd"],
+  ["input_audio", "audioInputUsd"],
+  ["output_audio", "audioOutputUsd"],
+];
+const known = new Set([...classes.map(([name]) => name), "reasoning", "context_over_200k", "tiers", "tier"]);
+
+const amounts = z.record(z.string(), z.unknown());
+const cost = z.looseObject({
+  /** Of any size from 200k on, where the model has one tier: `tiers` has its size. */
+  context_over_200k: amounts.optional(),
+  tiers: z
+    .array(
+      z.looseObject({
+        tier: z.object({ type: z.literal("context").default("context"), size: z.instanceof(JsonNumber) }),
+      }),
+    )
+    .optional(),
+});
+const mode = z.object({
+  cost: amounts.optional(),
+  provider: z.object({ body: z.looseObject({ service_tier: z.string().optional() }).optional() }).optional(),
+});
+const model = z.looseObject({
+  cost: cost.optional(),
+  experimental: z.object({ modes: z.record(z.string(), mode).optional() }).optional(),
+});
+/** Returns the providers of models.dev's api.json, or of its catalog.json, which has models besides. */
+export function modelsDevProviders(file: Record<string, unknown>): Record<string, unknown> | undefined {
+  return [file.providers, file].filter(isRecord).find((each) => Object.values(each).some(hasModels));
+}
+
+/** Reads the wanted models of models.dev's providers. */
+export function readModelsDev(providers: Record<string, unknown>, wanted: ReadonlySet<string>): SourceModel[] {
+  return Object.entries(providers).flatMap(([id, value]) =>
+    hasModels(value)
+      ? Object.entries(value.models)
+          .filter(([name]) => wanted.has(name))
+          .map(([name, entry]) => ({ provider: id, model: name, ...readModel(entry) }))
+      : [],
+  );
+}
+
+function hasModels(value: unknown): value is { models: Record<string, unknown> } {
+  return isRecord(value) && isRecord(value.models);
+}
+
+function readModel(entry: unknown): Pick<SourceModel, "tiers" | "unpriced"> {
+  const { success, data } = model.safeParse(entry);
+  if (!success) return { tiers: [], unpriced: ["cost in a form that is not known"] };
+  if (!data.cost) return { tiers: [], unpriced: [] };
+  const { tiers = [], context_over_200k: over200k } = data.cost;
+  const sizeOf = ({ tier }: (typeof tiers)[number]) => Number(tier.size.text);
+  const sized = tiers.filter((each) => isTierSize(sizeOf(each)));
+  const read = [
+    readTier(data.cost, { serviceTier: "default", aboveTokens: 0 }),
+    ...sized.map((each) => readTier(each, { serviceTier: "default", aboveTokens: sizeOf(each) })),
+    ...(over200k && tiers.length === 0 ? [readTier(over200k, { serviceTier: "default", aboveTokens: 200_000 })] : []),
+  ];
+  const unpriced = sized.length < tiers.length ? ["tiers of a size that is not known"] : [];
+  for (const [name, { cost: modeCost, provider: request }] of Object.entries(data.experimental?.modes ?? {})) {
+    const serviceTier = request?.body?.service_tier;
+    if (modeCost && serviceTier && serviceTierName.test(serviceTier))
+      read.push(readTier(modeCost, { serviceTier, aboveTokens: 0 }));
+    else if (modeCost) unpriced.push(`mode ${name}`);
+  }
+  return {
+    tiers: read.map(({ tier }) => tier),
+    unpriced: [...new Set([...read.flatMap((each) => each.unpriced), ...unpriced])],
+  };
+}
+
+function readTier(
+  from: Record<string, unknown>,
+  { serviceTier, aboveTokens }: Pick<SourceTier, "serviceTier" | "aboveTokens">,
+): { tier: SourceTier; unpriced: string[] } {
+  const offers: SourceTier["offers"] = {};
+  for (const [name, asClass] of classes) {
+    const value = from[name];
+    if (value instanceof JsonNumber) offers[asClass] = exactOffer(value);
+  }
+  const { reasoning } = from;
+  const apart = reasoning instanceof JsonNumber && exactOffer(reasoning).usd !== offers.outputUsd?.usd;
+  const others = Object.keys(from).filter((name) => !known.has(name));
+  return { tier: { serviceTier, aboveTokens, offers }, unpriced: [...(apart ? ["reasoning"] : []), ...others] };
+}

@@ -1,0 +1,62 @@
+import { formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
+import type { JsonNumber } from "#shared/exact-json.ts";
+import { readDecimalText } from "#shared/usd-amount.ts";
+
+/** The classes of a price, by the names that `private.add_model_price` takes. */
+export const priceClasses = [
+  "inputUsd",
+  "cachedInputUsd",
+  "cacheWriteUsd",
+  "cacheWrite1hUsd",
+  "outputUsd",
+  "audioInputUsd",
+  "audioOutputUsd",
+  "imageInputUsd",
+  "requestFeeUsd",
+] as const;
+export type PriceClass = (typeof priceClasses)[number];
+
+/** What a source states for one class: USD as exact decimal text, or null with the reason why it cannot be taken. */
+export type Offer = { usd: string | null; note?: string };
+
+/** A source's prices for one service tier, for inputs above a number of tokens; 0 for all inputs. */
+export type SourceTier = { serviceTier: string; aboveTokens: number; offers: Partial<Record<PriceClass, Offer>> };
+
+/** A model of a source. `unpriced` lists what it also charges and no price here can express. */
+export type SourceModel = { provider: string; model: string; tiers: SourceTier[]; unpriced: string[] };
+
+export type SourceName = "models.dev" | "LiteLLM";
+export type PriceSource = { name: SourceName; models: SourceModel[] };
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** As a price's column takes a service tier. */
+export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
+/** So that one token more is still a number of the column. */
+export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
+
+/** A price file that cannot be read. The message is for the admin. */
+export class UnreadablePrices extends Error {}
+
+/** Decimals of a price column. */
+const mostDecimals = 6;
+const mostWholeDigits = 12;
+
+/**
+ * Returns an amount in USD times a power of ten, exactly. What has more decimals than a price may have is marked, never
+ * rounded.
+ */
+export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
+  const decimal = readDecimalText(text);
+  if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} is not a price` };
+  const factor = { units: 10n ** BigInt(powerOfTen), scale: 0 };
+  const usd = formatDecimal(multiply(parseDecimal(decimal), factor));
+  const [whole = "", fraction = ""] = usd.replace(/^0+(?=\d)/, "").split(".");
+  if (usd.startsWith("-") || whole.length > mostWholeDigits) {
+    return { usd: null, note: `${usd.slice(0, 40)} is not a price` };
+  }
+  if (fraction.length > mostDecimals) return { usd: null, note: `${usd} has more than ${mostDecimals} decimals` };
+  return { usd: fraction ? `${whole}.${fraction}` : whole };
+}

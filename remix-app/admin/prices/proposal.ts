@@ -1,0 +1,236 @@
+import { z } from "zod";
+import {
+  type Offer,
+  type PriceClass,
+  type PriceSource,
+  priceClasses,
+  type SourceModel,
+  type SourceName,
+  type SourceTier,
+  serviceTierName,
+} from "./price-source.ts";
+import { sourceNames, tierIncludesItsSize } from "./source-names.ts";
+
+/** What the classes are called. */
+export const priceLabels: Readonly<Record<PriceClass, string>> = {
+  inputUsd: "Input",
+  cachedInputUsd: "Cached input",
+  cacheWriteUsd: "Cache write",
+  cacheWrite1hUsd: "Cache write for an hour",
+  outputUsd: "Output",
+  audioInputUsd: "Audio input",
+  audioOutputUsd: "Audio output",
+  imageInputUsd: "Image input",
+  requestFeeUsd: "Fee for a request",
+};
+
+/** An amount as a price column takes it: twelve digits and six decimals. */
+const amount = z.string().regex(/^\d{1,12}(\.\d{1,6})?$/);
+const amounts = z.object(
+  Object.fromEntries(priceClasses.map((name) => [name, amount.nullable()])) as Record<
+    PriceClass,
+    z.ZodNullable<typeof amount>
+  >,
+);
+const offers = z.partialRecord(z.enum(priceClasses), z.object({ usd: amount.nullable(), note: z.string().optional() }));
+const tokens = z.number().int().min(0).max(2_147_483_647);
+const latest = z.union([z.number(), z.string()]).transform(String).nullable();
+
+/** What `private.list_route_prices` answers: each route with its current prices. */
+export const routePricesSchema = z.array(
+  z.object({
+    model: z.string(),
+    displayName: z.string(),
+    providerId: z.string(),
+    providerModel: z.string(),
+    prices: z.array(
+      amounts.extend({
+        serviceTier: z.string(),
+        minInputTokens: tokens,
+        latest,
+        /** Else it is the next price, or the last of the past. */
+        current: z.boolean(),
+        from: z.string().nullable(),
+        until: z.string().nullable(),
+      }),
+    ),
+  }),
+);
+export type RoutePrices = z.output<typeof routePricesSchema>[number];
+
+/** A price row of a route with what each source states for it, in the order of the sources. */
+export const proposedPriceSchema = z.object({
+  model: z.string(),
+  displayName: z.string(),
+  providerId: z.string(),
+  serviceTier: z.string().regex(serviceTierName),
+  minInputTokens: tokens,
+  /** The newest price of this size that was seen; null where there was none. */
+  latest,
+  /** The price now; null where there is none. */
+  current: amounts.nullable(),
+  /** Another price of this row begins later, so that none is taken here. */
+  scheduled: z.boolean(),
+  offered: z.array(offers).max(2),
+});
+export type ProposedPrice = z.output<typeof proposedPriceSchema>;
+
+export type Comparison = "same" | "different" | "sources disagree" | "not priced";
+
+export type Proposal = {
+  sources: SourceName[];
+  /** Price rows of which a source states something else than we charge. */
+  differences: ProposedPrice[];
+  /** Price rows that agree with all that the sources state. */
+  same: ProposedPrice[];
+  /** Routes without an entry in any source, and the name that was looked for. */
+  missing: { model: string; providerId: string; providerModel: string; name: string }[];
+  /** What sources also charge for, which a price here cannot express. */
+  unpriced: { model: string; providerId: string; source: SourceName; fields: string[] }[];
+};
+
+/**
+ * Compares the prices of all routes with price files. Models are matched by the provider and its own name for them,
+ * exactly.
+ * @param names what the sources call a provider, by its id; without an entry, the id is the name
+ */
+export function proposePrices(
+  routes: readonly RoutePrices[],
+  { sources, names }: { sources: readonly PriceSource[]; names: ReadonlyMap<string, string> },
+): Proposal {
+  const proposal: Proposal = {
+    sources: sources.map(({ name }) => name),
+    differences: [],
+    same: [],
+    missing: [],
+    unpriced: [],
+  };
+  const indexes = sources.map(({ name, models }) => ({ name, byModel: Map.groupBy(models, ({ model }) => model) }));
+  // Prices belong to a model and a provider, whatever the provider calls the model.
+  const groups = Map.groupBy(routes, ({ model, providerId }) => JSON.stringify([model, providerId]));
+  for (const [first, ...others] of groups.values()) {
+    if (!first) continue;
+    const { model, displayName, providerId, providerModel, prices } = first;
+    const name = names.get(providerId) ?? providerId;
+    const providerModels = [...new Set([first, ...others].map((route) => route.providerModel))];
+    const found = indexes.map(({ name: source, byModel }) =>
+      providerModels.flatMap((each) =>
+        (byModel.get(each) ?? []).filter(({ provider }) => sourceNames(name)[source].includes(provider)),
+      ),
+    );
+    if (found.every((entries) => entries.length === 0)) {
+      proposal.missing.push({ model, providerId, providerModel, name });
+      continue;
+    }
+    for (const [index, entries] of found.entries()) {
+      const fields = [...new Set(entries.flatMap(({ unpriced }) => unpriced))];
+      const source = sources[index]?.name;
+      if (fields.length > 0 && source) proposal.unpriced.push({ model, providerId, source, fields });
+    }
+    for (const tier of tiersOf(found)) {
+      const known = knownPrice(prices, tier);
+      const size =
+        known?.minInputTokens ??
+        (tier.aboveTokens === 0 || tierIncludesItsSize(name) ? tier.aboveTokens : tier.aboveTokens + 1);
+      const price: ProposedPrice = {
+        model,
+        displayName,
+        providerId,
+        serviceTier: tier.serviceTier,
+        minInputTokens: size,
+        latest: prices.find(({ minInputTokens }) => minInputTokens === size)?.latest ?? null,
+        current: known?.current ? amounts.parse(known) : null,
+        scheduled: known !== undefined && isScheduled(known),
+        offered: found.map((entries) => mergeOffers(entries, tier)),
+      };
+      const differs = priceClasses.some((name) => isDifference(compare(price, name)));
+      (differs ? proposal.differences : proposal.same).push(price);
+    }
+  }
+  return proposal;
+}
+
+type Tier = Pick<SourceTier, "serviceTier" | "aboveTokens">;
+
+function tiersOf(found: readonly (readonly SourceModel[])[]): Tier[] {
+  const tiers = found.flat().flatMap((entry) => entry.tiers);
+  const unique = new Map(tiers.map((tier) => [`${tier.serviceTier} ${tier.aboveTokens}`, tier]));
+  const place = ({ serviceTier }: Tier) => (serviceTier === "default" ? "" : serviceTier);
+  return [...unique.values()].toSorted((one, other) =>
+    place(one) < place(other) ? -1 : place(one) > place(other) ? 1 : one.aboveTokens - other.aboveTokens,
+  );
+}
+
+function isScheduled({ current, from, until }: RoutePrices["prices"][number]): boolean {
+  return current ? until !== null : from !== null && Date.parse(from) > Date.now();
+}
+
+/** Finds our price of a tier. One that begins at its number of tokens is the same tier as one that begins above it. */
+function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
+  const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
+  return sizes
+    .map((size) => prices.find((price) => price.serviceTier === serviceTier && price.minInputTokens === size))
+    .find((price) => price !== undefined);
+}
+
+/** Joins what the entries of one source state. Where they state different prices, none is taken. */
+function mergeOffers(
+  entries: readonly SourceModel[],
+  { serviceTier, aboveTokens }: Tier,
+): ProposedPrice["offered"][number] {
+  const stated = entries.flatMap(({ provider, model, tiers }) =>
+    tiers
+      .filter((tier) => tier.serviceTier === serviceTier && tier.aboveTokens === aboveTokens)
+      .map((tier) => ({ entry: `${provider}/${model}`, offers: tier.offers })),
+  );
+  const merged: Partial<Record<PriceClass, Offer>> = {};
+  for (const name of priceClasses) {
+    const each = stated.flatMap(({ entry, offers: { [name]: offer } }) => (offer ? [{ entry, offer }] : []));
+    const [first] = each;
+    if (!first) continue;
+    const isOne = each.every(({ offer }) => offer.usd === first.offer.usd);
+    const list = each.map(({ entry, offer }) => `${entry} ${offer.usd ?? "not priced"}`).join(", ");
+    merged[name] = isOne ? first.offer : { usd: null, note: `ambiguous: ${list}` };
+  }
+  return merged;
+}
+
+/** What a class costs where its own amount is left out; the rule of settlement (`usageCostUsd`). */
+const fallbacks: Partial<Record<PriceClass, PriceClass>> = {
+  cachedInputUsd: "inputUsd",
+  cacheWriteUsd: "inputUsd",
+  cacheWrite1hUsd: "cacheWriteUsd",
+  audioOutputUsd: "outputUsd",
+  imageInputUsd: "inputUsd",
+};
+
+/** Returns what a class costs now, as decimal text; null where it has no price. */
+export function currentUsd(current: ProposedPrice["current"], name: PriceClass): string | null {
+  if (!current) return null;
+  const fallback = fallbacks[name];
+  const own = current[name] ?? (fallback ? currentUsd(current, fallback) : null);
+  return own === null && name === "requestFeeUsd" ? "0" : own;
+}
+
+/** Compares what a class costs now with what the sources state; null where no source states anything. */
+export function compare(
+  { current, offered }: Pick<ProposedPrice, "current" | "offered">,
+  name: PriceClass,
+): Comparison | null {
+  const stated = offered.flatMap((each) => each[name] ?? []);
+  if (stated.length === 0) return null;
+  const amountsStated = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
+  if (amountsStated.size === 0) return "not priced";
+  if (amountsStated.size > 1) return "sources disagree";
+  const now = currentUsd(current, name);
+  return now !== null && amountsStated.has(plain(now)) ? "same" : "different";
+}
+
+function isDifference(comparison: Comparison | null): boolean {
+  return comparison === "different" || comparison === "sources disagree";
+}
+
+/** Without zeros that say nothing: the database writes six decimals. */
+export function plain(usd: string): string {
+  return usd.includes(".") ? usd.replace(/\.?0+$/, "") : usd;
+}

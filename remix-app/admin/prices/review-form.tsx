@@ -1,0 +1,211 @@
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field } from "../../ui/field.tsx";
+import type { FailedChange } from "../change-answer.ts";
+import { usd } from "../words.ts";
+import { type PriceClass, priceClasses } from "./price-source.ts";
+import { compare, currentUsd, type ProposedPrice, plain, priceLabels } from "./proposal.ts";
+import { confirmation, pickField, type Shown, takeField } from "./review.ts";
+
+const cell = "wrap-anywhere border-line border-t py-2 pr-3 align-top last:pr-0";
+const number = "text-right tabular-nums";
+
+/** Prices that differ from the sources, to choose from, with when they begin and why. */
+export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChange | undefined }) {
+  const { reason, confirmation: confirmed, ...others } = failed?.fields ?? {};
+  const faults = Object.entries({ ...others, reason, confirmation: confirmed }).map(([name, messages]) => [
+    name,
+    messages?.[0],
+  ]);
+  return (
+    <AccountForm noValidate data-once encType="multipart/form-data" className="space-y-6">
+      <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
+      <input type="hidden" name="shown" value={JSON.stringify(shown)} />
+      {shown.prices.map((price, row) => (
+        <ProposedPriceTable
+          key={`${price.model} ${price.providerId} ${price.serviceTier} ${price.minInputTokens}`}
+          price={price}
+          row={row}
+          sources={shown.sources}
+          typed={failed?.typed ?? {}}
+        />
+      ))}
+      <div className="max-w-120 space-y-4">
+        <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
+          <li>Calls that begin from that time on are charged at the chosen prices. Earlier calls keep theirs.</li>
+          <li>All chosen prices are added, or none. What you do not choose stays as it is.</li>
+        </ul>
+        <Field
+          name="from"
+          type="datetime-local"
+          label="Valid from (UTC)"
+          hint="Empty: from the moment you confirm."
+          defaultValue={failed?.typed.from}
+          error={failed?.fields.from?.[0]}
+        />
+        <Field
+          name="reason"
+          label="Reason"
+          hint="It goes into the audit log, for good."
+          maxLength={500}
+          required
+          autoComplete="off"
+          defaultValue={failed?.typed.reason}
+          error={failed?.fields.reason?.[0]}
+        />
+        <Field
+          name="confirmation"
+          label={`Type ${confirmation} to confirm`}
+          required
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
+          error={failed?.fields.confirmation?.[0]}
+        />
+        <div className="flex flex-wrap gap-3">
+          <Button variant="danger">Apply the chosen prices</Button>
+          <ButtonLink href="/admin/prices">Cancel</ButtonLink>
+        </div>
+      </div>
+    </AccountForm>
+  );
+}
+
+type TableProps = {
+  price: ProposedPrice;
+  row: number;
+  sources: Shown["sources"];
+  typed: Record<string, string>;
+};
+
+function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
+  const stated = priceClasses.flatMap((name) => {
+    const comparison = compare(price, name);
+    return comparison || price.current?.[name] ? [{ name, comparison }] : [];
+  });
+  const title = titleOf(price);
+  const take = takeField(row);
+  return (
+    <section aria-label={title}>
+      <table className="w-full table-fixed text-left">
+        <caption className="pb-2 text-left">
+          <a href={`/admin/models?${new URLSearchParams({ model: price.model })}`} className="link font-medium">
+            {price.displayName}
+          </a>
+          <span className="wrap-anywhere block text-muted text-small">{title}</span>
+          {price.scheduled ? (
+            <span className="block text-small text-warn">
+              A later price is scheduled. Change it on the model's page.
+            </span>
+          ) : null}
+        </caption>
+        <thead className="text-muted text-small">
+          <tr>
+            <th scope="col" className="pr-3 pb-2 font-medium">
+              Class
+            </th>
+            {["Now", ...sources].map((name) => (
+              <th key={name} scope="col" className={`pr-3 pb-2 font-medium last:pr-0 ${number}`}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {price.scheduled ? null : (
+            <tr>
+              <th scope="row" className={`${cell} font-normal`}>
+                Take
+              </th>
+              {["", ...sources.keys()].map((value) => (
+                <td key={value} className={`${cell} ${number}`}>
+                  <label className="inline-flex cursor-pointer items-center gap-1.5">
+                    {value === "" ? "nothing" : "all"}
+                    <input
+                      type="radio"
+                      name={take}
+                      value={value}
+                      defaultChecked={(typed[take] ?? "") === String(value)}
+                      className="size-4 shrink-0 accent-accent"
+                    />
+                  </label>
+                </td>
+              ))}
+            </tr>
+          )}
+          {stated.map(({ name, comparison }) => (
+            <tr key={name}>
+              <th scope="row" className={`${cell} font-normal`}>
+                {priceLabels[name]}
+                <span className={`block text-small ${comparison === "same" ? "text-good" : "text-muted"}`}>
+                  {comparison ?? "not stated"}
+                </span>
+              </th>
+              <td className={`${cell} ${number}`}>
+                {shownUsd(currentUsd(price.current, name))}
+                {price.current && price.current[name] === null ? (
+                  <span className="block text-muted text-small">not set</span>
+                ) : null}
+              </td>
+              {sources.map((source, index) => (
+                <td key={source} className={`${cell} ${number}`}>
+                  <OfferCell
+                    offer={price.offered[index]?.[name]}
+                    field={price.scheduled ? undefined : pickField(row, { name, source: index })}
+                    label={`Take ${priceLabels[name]} from ${source} for ${title}`}
+                    typed={typed}
+                  />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function OfferCell({
+  offer,
+  field,
+  label,
+  typed,
+}: {
+  offer: ProposedPrice["offered"][number][PriceClass];
+  field: string | undefined;
+  label: string;
+  typed: Record<string, string>;
+}) {
+  if (!offer) return "–";
+  return (
+    <>
+      {offer.usd === null ? null : (
+        <span className="inline-flex items-center gap-1.5">
+          {shownUsd(offer.usd)}
+          {field ? (
+            <input
+              type="checkbox"
+              name={field}
+              aria-label={label}
+              defaultChecked={field in typed}
+              className="size-4 shrink-0 cursor-pointer accent-accent"
+            />
+          ) : null}
+        </span>
+      )}
+      {offer.note ? <span className="block text-muted text-small">{offer.note}</span> : null}
+    </>
+  );
+}
+
+function shownUsd(amount: string | null): string {
+  return usd(amount === null ? null : plain(amount));
+}
+
+function titleOf({ model, providerId, serviceTier, minInputTokens }: ProposedPrice): string {
+  const tier = serviceTier === "default" ? "" : `, ${serviceTier} tier`;
+  const size = minInputTokens === 0 ? "" : `, from ${minInputTokens.toLocaleString("en")} tokens`;
+  return `${model} through ${providerId}${tier}${size}`;
+}

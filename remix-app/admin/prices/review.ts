@@ -1,0 +1,121 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { utcTime } from "#shared/utc-time.ts";
+import { callFunction } from "../../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
+import type { InfrastructureAdmin } from "../require-admin.ts";
+import { type PriceClass, priceClasses } from "./price-source.ts";
+import {
+  currentUsd,
+  type ProposedPrice,
+  plain,
+  priceLabels,
+  proposedPriceSchema,
+  type RoutePrices,
+  routePricesSchema,
+} from "./proposal.ts";
+
+/** Price rows on one page; the others follow once these are applied. */
+export const mostReviewed = 200;
+/** What an admin types to confirm. */
+export const confirmation = "apply prices";
+
+/** What the page shows to be reviewed, which its form sends back. */
+export const shownSchema = z.object({
+  sources: z.array(z.enum(["models.dev", "LiteLLM"])).max(2),
+  prices: z.array(proposedPriceSchema).max(mostReviewed),
+});
+export type Shown = z.output<typeof shownSchema>;
+
+export const reviewSchema = confirmedChangeSchema.extend({
+  confirmation: z.string({ error: `Type ${confirmation}` }).trim(),
+  from: z
+    .literal("")
+    .transform(() => null)
+    .or(
+      z
+        .string()
+        .transform((text) => `${text}:00Z`)
+        .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or nothing"),
+    ),
+});
+
+type ChosenPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | "minInputTokens" | "latest"> &
+  Record<PriceClass, string | null>;
+
+/** The field that takes everything of a price row from a source. */
+export const takeField = (row: number) => `take${row}`;
+/** The field that takes one class from a source. */
+export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
+  `pick${row}_${name}_${source}`;
+
+/** Returns what the text of a form's hidden field shows, or null where it is not ours. */
+export function readShown(text: string | null): Shown | null {
+  try {
+    return shownSchema.parse(JSON.parse(text ?? ""));
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Reads which prices were chosen. What was not chosen of a price row keeps its current amount.
+ * @returns the rows that change, or what to correct
+ */
+export function readChoices({ prices }: Shown, form: FormData): { chosen: ChosenPrice[] } | { fault: string } {
+  const chosen: ChosenPrice[] = [];
+  for (const [row, price] of prices.entries()) {
+    const title = `${price.model} through ${price.providerId}`;
+    const all = form.get(takeField(row));
+    let isChosen = false;
+    const amounts = { ...price.current } as Partial<Record<PriceClass, string | null>>;
+    for (const name of priceClasses) {
+      const picked = price.offered.flatMap((_, source) => (form.has(pickField(row, { name, source })) ? [source] : []));
+      if (picked.length > 1) return { fault: `${title}: choose one source for ${priceLabels[name]}.` };
+      const source = picked[0] ?? (all ? Number(all) : undefined);
+      const usd = source === undefined ? undefined : price.offered[source]?.[name]?.usd;
+      if (!usd) continue;
+      amounts[name] = usd;
+      isChosen = true;
+    }
+    const changed = { ...noAmounts, ...amounts };
+    const isSame = priceClasses.every((name) => sameUsd(currentUsd(changed, name), currentUsd(price.current, name)));
+    if (!isChosen || isSame) continue;
+    if (price.scheduled) return { fault: `${title}: a later price is scheduled. Change it on the model's page.` };
+    if (changed.inputUsd === null || changed.outputUsd === null) {
+      return { fault: `${title}: a new price needs an input and an output price. Choose both.` };
+    }
+    const { model, providerId, serviceTier, minInputTokens, latest } = price;
+    chosen.push({ model, providerId, serviceTier, minInputTokens, latest, ...changed });
+  }
+  return chosen.length > 0 ? { chosen } : { fault: "Choose at least one price that differs." };
+}
+
+const noAmounts = Object.fromEntries(priceClasses.map((name) => [name, null])) as Record<PriceClass, null>;
+
+function sameUsd(one: string | null, other: string | null): boolean {
+  return one === null || other === null ? one === other : plain(one) === plain(other);
+}
+
+/** Returns the routes of all models with their current prices. @throws Response 503 UNAVAILABLE */
+export function listRoutePrices(context: AppLoadContext): Promise<RoutePrices[]> {
+  return callFunction(context, { name: "private.list_route_prices", schema: routePricesSchema });
+}
+
+/** Adds the chosen prices from a time on: all of them, or none. */
+export function addProposedPrices(
+  context: AppLoadContext,
+  { admin, ...change }: { admin: InfrastructureAdmin; prices: ChosenPrice[]; from: string | null; reason: string },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "add_proposed_prices", change, refusals });
+}
+
+const again = "Nothing was changed. Compare the prices again.";
+const refusals = {
+  not_found: { status: 404, message: `One of the models does not exist any more. ${again}` },
+  no_route: { status: 409, message: `One of the routes does not exist any more. ${again}` },
+  past: { status: 400, message: "Prices begin now or later. Choose another time; nothing was changed." },
+  taken: { status: 409, message: "Another price begins at that very time. Choose another time; nothing was changed." },
+  scheduled: { status: 409, message: `A later price of one of the models has been scheduled. ${again}` },
+  too_many: { status: 400, message: "Choose 1 to 500 prices." },
+} as const;

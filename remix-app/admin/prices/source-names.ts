@@ -1,0 +1,71 @@
+import type { SourceName } from "./price-source.ts";
+
+type Names = Readonly<Record<SourceName, readonly string[]>>;
+
+/**
+ * What the sources call the company of a provider's kind. Keys are kinds (docs/providers.md); models.dev has a folder for
+ * each of its providers, and LiteLLM a `litellm_provider`. A kind for servers of any company has no entry.
+ */
+const companies: Readonly<Record<string, Names>> = {
+  openai: { "models.dev": ["openai"], LiteLLM: ["openai"] },
+  azure: { "models.dev": ["azure", "azure-cognitive-services"], LiteLLM: ["azure", "azure_ai"] },
+  gemini: { "models.dev": ["google"], LiteLLM: ["gemini"] },
+  mistral: { "models.dev": ["mistral"], LiteLLM: ["mistral"] },
+  deepseek: { "models.dev": ["deepseek"], LiteLLM: ["deepseek"] },
+  groq: { "models.dev": ["groq"], LiteLLM: ["groq"] },
+  xai: { "models.dev": ["xai"], LiteLLM: ["xai"] },
+  moonshot: { "models.dev": ["moonshotai", "moonshotai-cn"], LiteLLM: ["moonshot"] },
+  openrouter: { "models.dev": ["openrouter"], LiteLLM: ["openrouter"] },
+  together: { "models.dev": ["togetherai"], LiteLLM: ["together_ai"] },
+  perplexity: { "models.dev": ["perplexity"], LiteLLM: ["perplexity"] },
+  bedrock: { "models.dev": ["amazon-bedrock"], LiteLLM: ["bedrock", "bedrock_converse", "bedrock_mantle"] },
+};
+
+/**
+ * Returns what the sources call a provider, by its kind, or by the name of one of them. Any other name is looked for as
+ * it is, so that every provider of a source can be named.
+ */
+export function sourceNames(name: string): Names {
+  const lowerCase = name.toLowerCase();
+  const [, company] =
+    Object.entries(companies).find(
+      ([kind, names]) => kind === lowerCase || Object.values(names).some((each) => each.includes(lowerCase)),
+    ) ?? [];
+  return company ?? { "models.dev": [lowerCase], LiteLLM: [lowerCase] };
+}
+
+/** Whether a higher price begins at its number of tokens, not above it, as LiteLLM has it for xAI. */
+export function tierIncludesItsSize(name: string): boolean {
+  return sourceNames(name) === companies.xai;
+}
+
+const kindName = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
+
+/**
+ * Reads which company each provider is, from the functions' settings: its kind, else the name on its bills.
+ * @returns names by provider id; without an entry, the id is the name
+ */
+export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const [setting, value] of Object.entries(env)) {
+    const [, id, what] = kindName.exec(setting) ?? [];
+    if (id === undefined || !value) continue;
+    const isCompany = Object.hasOwn(companies, value);
+    if (what === "KIND" ? isCompany : !names.has(id.toLowerCase())) names.set(id.toLowerCase(), value);
+  }
+  return names;
+}
+
+const pair = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
+
+/**
+ * Reads what an admin calls providers: `id=name`, separated by commas or line breaks.
+ * @returns null where a part is not such a pair
+ */
+export function readNames(text: string): Map<string, string> | null {
+  const pairs = text
+    .split(/[,\n]/)
+    .filter((part) => part.trim() !== "")
+    .map((part) => pair.exec(part));
+  return pairs.every((found) => found !== null) ? new Map(pairs.map(([, id = "", name = ""]) => [id, name])) : null;
+}

@@ -1,0 +1,54 @@
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Field, TextArea } from "../../ui/field.tsx";
+import type { FailedChange } from "../change-answer.ts";
+import { mostSourceText } from "./read-source.ts";
+
+/** Where price files come from: uploads, or the configured addresses. */
+export function UploadCard({ configured, failed }: { configured: string[]; failed: FailedChange | undefined }) {
+  return (
+    <Card
+      title="Compare with price files"
+      lead="models.dev's api.json and LiteLLM's model_prices_and_context_window.json, one or both. Nothing changes until you apply prices."
+    >
+      <AccountForm encType="multipart/form-data" className="max-w-120 space-y-4">
+        <ErrorSummary id="upload-error" form={failed?.message} />
+        <Field
+          name="first"
+          type="file"
+          accept=".json,application/json"
+          label="Price file"
+          hint={`At most ${mostSourceText}.`}
+        />
+        <Field
+          name="second"
+          type="file"
+          accept=".json,application/json"
+          label="Second price file"
+          hint="Of the other project, to compare them."
+        />
+        <TextArea
+          name="names"
+          label="Providers"
+          hint="Only for provider ids that the files know by another name: id=name, one on each line, such as eu_openai=openai."
+          mono
+          spellCheck={false}
+          autoComplete="off"
+          defaultValue={failed?.typed.names}
+        />
+        <div className="flex flex-wrap gap-3">
+          <Button name="source" value="files">
+            Compare prices
+          </Button>
+          {configured.length > 0 ? (
+            <Button name="source" value="configured" variant="secondary">
+              Read {configured.join(" and ")}
+            </Button>
+          ) : null}
+        </div>
+      </AccountForm>
+    </Card>
+  );
+}

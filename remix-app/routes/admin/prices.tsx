@@ -1,0 +1,138 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  data,
+  type LoaderFunctionArgs,
+  redirect,
+} from "@remix-run/server-runtime";
+import { type FailedChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { confirms } from "../../admin/console-change.ts";
+import { downloadPrices } from "../../admin/prices/download.ts";
+import { Findings } from "../../admin/prices/findings.tsx";
+import { UnreadablePrices } from "../../admin/prices/price-source.ts";
+import { proposePrices } from "../../admin/prices/proposal.ts";
+import { mostSourceBytes, mostSourceText, type PriceFile, readPriceSources } from "../../admin/prices/read-source.ts";
+import {
+  addProposedPrices,
+  confirmation,
+  listRoutePrices,
+  mostReviewed,
+  readChoices,
+  readShown,
+  reviewSchema,
+} from "../../admin/prices/review.ts";
+import { ReviewForm } from "../../admin/prices/review-form.tsx";
+import { readNames } from "../../admin/prices/source-names.ts";
+import { UploadCard } from "../../admin/prices/upload-card.tsx";
+import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+/** Two price files, and the other fields. */
+export const handle: RouteHandle = { maxBodyBytes: 2 * mostSourceBytes + 64 * 1024 };
+
+export const meta: MetaFunction = () => [{ title: "Price proposals · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  return {
+    configured: context.env.PRICE_SOURCE_URLS.map((url) => new URL(url).host),
+    done: new URL(request.url).searchParams.has("done"),
+  };
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  // A row has a radio and up to 18 checkboxes.
+  const limits = { maxFields: mostReviewed * 19 + 10, maxValueLength: mostSourceBytes, files: true };
+  const form = await readForm(request, context, limits);
+  return form.has("shown") ? await apply(context, { admin, form }) : await compareFiles(context, form);
+}
+
+async function compareFiles(context: AppLoadContext, form: FormData) {
+  const failed = (message: string) => data({ upload: refused({ message }, form) }, { status: 400 });
+  const names = readNames(String(form.get("names") ?? ""));
+  if (!names) return failed("Write providers as id=name, one on each line, such as eu_openai=openai.");
+  try {
+    const files = await readFiles(context, form);
+    if (files.length === 0) return failed("Choose a price file.");
+    const routes = await listRoutePrices(context);
+    const { differences, same, ...rest } = proposePrices(routes, { sources: readPriceSources(files, routes), names });
+    const shown = { sources: rest.sources, prices: differences.slice(0, mostReviewed) };
+    return data({ shown, findings: { ...rest, differences: differences.length, same: same.length } });
+  } catch (error) {
+    if (error instanceof UnreadablePrices) return failed(error.message);
+    throw error;
+  }
+}
+
+async function readFiles({ env }: AppLoadContext, form: FormData): Promise<PriceFile[]> {
+  if (form.get("source") === "configured") {
+    return Promise.all(
+      env.PRICE_SOURCE_URLS.map(async (url) => ({ from: new URL(url).host, text: await downloadPrices(url) })),
+    );
+  }
+  const files = [form.get("first"), form.get("second")].filter((file) => file instanceof File && file.size > 0);
+  return Promise.all(
+    (files as File[]).map(async (file) => {
+      if (file.size > mostSourceBytes) {
+        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}, which is no price file.`);
+      }
+      return { from: file.name, text: await file.text() };
+    }),
+  );
+}
+
+async function apply(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
+  const text = String(form.get("shown"));
+  const shown = readShown(text);
+  const failed = (failure: FailedChange, status: number) => {
+    const { shown: _text, ...typed } = failure.typed;
+    return data({ shown: shown ?? undefined, review: { ...failure, typed } }, { status });
+  };
+  if (!shown)
+    return data(
+      { upload: refused({ message: "The review could not be read. Compare the prices again." }, form) },
+      { status: 400 },
+    );
+  const asked = reviewSchema.safeParse(Object.fromEntries(form));
+  if (!asked.success) return failed(unreadable(asked.error, form), 400);
+  const choices = readChoices(shown, form);
+  if ("fault" in choices) return failed(refused({ message: choices.fault }, form), 400);
+  if (!confirms(asked.data.confirmation, confirmation)) {
+    const message = `Type ${confirmation}. Nothing was changed.`;
+    return failed(refused({ message, field: "confirmation" }, form), 400);
+  }
+  const { from, reason } = asked.data;
+  const done = await addProposedPrices(context, { admin, prices: choices.chosen, from, reason });
+  if (done.outcome === "refused") return failed(refused(done, form), done.status);
+  throw redirect("/admin/prices?done", 303);
+}
+
+type Answer = {
+  upload?: FailedChange;
+  review?: FailedChange;
+  shown?: Parameters<typeof ReviewForm>[0]["shown"];
+  findings?: Parameters<typeof Findings>[0]["findings"];
+};
+
+export default function ConsolePricesPage() {
+  const { configured, done } = useLoaderData<typeof loader>();
+  const { upload, review, shown, findings } = (useActionData<typeof action>() ?? {}) as Answer;
+  return (
+    <ConsolePage title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
+      {done && !shown ? <Notice tone="good">The prices were added, and are in the audit log.</Notice> : null}
+      {shown ? null : <UploadCard configured={configured} failed={upload} />}
+      {findings ? <Findings findings={findings} shown={shown?.prices.length ?? 0} /> : null}
+      {shown && shown.prices.length > 0 ? (
+        <Card title="Choose prices" lead="USD for a million tokens; fees for each request.">
+          <ReviewForm shown={shown} failed={review} />
+        </Card>
+      ) : null}
+    </ConsolePage>
+  );
+}

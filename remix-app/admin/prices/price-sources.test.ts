@@ -1,0 +1,232 @@
+import { describe, expect, test } from "vitest";
+import { UnreadablePrices } from "./price-source.ts";
+import { readPriceSources } from "./read-source.ts";
+
+/** Reads one file, of all models that it has. */
+function read(file: object | string, ...models: string[]) {
+  const text = typeof file === "string" ? file : JSON.stringify(file);
+  const [source] = readPriceSources(
+    [{ from: "prices.json", text }],
+    models.map((providerModel) => ({ providerModel })),
+  );
+  return source;
+}
+const amounts = (tier: { offers: object } | undefined) =>
+  Object.fromEntries(Object.entries(tier?.offers ?? {}).map(([name, { usd }]) => [name, usd]));
+
+// https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json: its `sample_spec` has the fields.
+describe("LiteLLM's file", () => {
+  const entry = (text: string, { key = "gpt-x", provider = "openai" } = {}) =>
+    read(
+      `{"sample_spec": {"litellm_provider": "one of https://docs.litellm.ai/docs/providers", "input_cost_per_token": 0.0},
+      "${key}": {"litellm_provider": "${provider}", "mode": "chat"${text && `, ${text}`}}}`,
+      "gpt-x",
+    )?.models[0];
+
+  test.each([
+    ["2.5e-07", "0.25"],
+    ["1.25e-06", "1.25"],
+    ["0.0000004", "0.4"],
+    ["1E-12", "0.000001"],
+    ["0.0", "0"],
+    ["0", "0"],
+    ["3e-05", "30"],
+    // Through a double it would be 0.30000000000000004.
+    ["3.0e-07", "0.3"],
+    ["999999.999999999999e0", "999999999999.999999"],
+  ])("takes %s USD for a token as %s for a million", (text, usd) => {
+    expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual({ usd });
+  });
+
+  test.each([
+    ["1e-13", "0.0000001 has more than 6 decimals"],
+    ["3.00000000000000001e-07", "0.300000000000000001 has more than 6 decimals"],
+    ["-1e-06", "-1 is not a price"],
+    ["1e6", "1000000000000 is not a price"],
+    ["1e-400", "1e-400 is not a price"],
+  ])("marks %s, and does not round it", (text, note) => {
+    expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual({ usd: null, note });
+  });
+
+  test("has a class for each kind of token, and for cache writes of an hour", () => {
+    const model = entry(`"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07,
+      "cache_creation_input_token_cost": 3.75e-06, "cache_creation_input_token_cost_above_1hr": 6e-06,
+      "output_cost_per_token": 1.5e-05, "input_cost_per_audio_token": 3.2e-05, "output_cost_per_audio_token": 6.4e-05,
+      "input_cost_per_image_token": 5e-06, "input_cost_per_token_batches": 1.5e-06,
+      "search_context_cost_per_query": {"search_context_size_low": 0.01, "search_context_size_high": 0.01}`);
+    expect(model?.tiers.map(amounts)).toEqual([
+      {
+        inputUsd: "3",
+        cachedInputUsd: "0.3",
+        cacheWriteUsd: "3.75",
+        cacheWrite1hUsd: "6",
+        outputUsd: "15",
+        audioInputUsd: "32",
+        audioOutputUsd: "64",
+        imageInputUsd: "5",
+        requestFeeUsd: "0.01",
+      },
+    ]);
+    expect(model?.unpriced).toEqual([]);
+  });
+
+  test("has service tiers and sizes, in either order of their suffixes", () => {
+    const model = entry(`"input_cost_per_token": 1.25e-06, "input_cost_per_token_above_200k_tokens": 2.5e-06,
+      "input_cost_per_token_flex": 6e-07, "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
+      "output_cost_per_token_priority_above_200k_tokens": 2.7e-05, "input_cost_per_token_above_512_tokens": 9e-06`);
+    expect(model?.tiers.map(({ serviceTier, aboveTokens }) => `${serviceTier} ${aboveTokens}`)).toEqual([
+      "default 0",
+      "default 200000",
+      "flex 0",
+      "priority 200000",
+      "default 512",
+    ]);
+    expect(amounts(model?.tiers[3])).toMatchObject({ inputUsd: "4.5", outputUsd: "27" });
+  });
+
+  // litellm_core_utils/llm_cost_calc/utils.py, _get_token_base_cost: each tier falls back to the base rates.
+  test("charges the base price for what a tier does not state, and says so", () => {
+    const model =
+      entry(`"input_cost_per_token": 1e-06, "output_cost_per_token": 4e-06, "cache_read_input_token_cost": 1e-07,
+      "input_cost_per_token_flex": 5e-07, "output_cost_per_token_flex": 2e-06, "input_cost_per_token_above_272k_tokens": 2e-06`);
+    const note = "not stated for this tier, so LiteLLM charges its base price";
+    expect(model?.tiers[1]?.offers).toEqual({
+      inputUsd: { usd: "0.5" },
+      outputUsd: { usd: "2" },
+      cachedInputUsd: { usd: "0.1", note },
+    });
+    expect(model?.tiers[2]?.offers).toMatchObject({ inputUsd: { usd: "2" }, outputUsd: { usd: "4", note } });
+  });
+
+  test("marks fees that differ by size, and those after a free allowance", () => {
+    const fee = (high: string, more = "") =>
+      entry(`"search_context_cost_per_query": {"search_context_size_low": 0.005, "search_context_size_high": ${high}}${more},
+        "input_cost_per_token": 1e-06`)?.tiers[0]?.offers.requestFeeUsd;
+    expect(fee("0.005")).toEqual({ usd: "0.005" });
+    expect(fee("0.012")).toEqual({ usd: null, note: "depends on the search's context size" });
+    expect(fee("0.005", ', "search_free_requests": {"count": 1500, "period": "day"}')).toEqual({
+      usd: "0.005",
+      note: "after a number of free searches",
+    });
+  });
+
+  test("lists charges that no class expresses", () => {
+    const model =
+      entry(`"input_cost_per_character": 1.5e-05, "output_cost_per_second": 0.00025, "input_cost_per_pixel": 0.0,
+      "output_cost_per_token": 4e-06, "output_cost_per_reasoning_token": 8e-06, "cache_read_input_token_cost": 1e-07,
+      "cache_read_input_audio_token_cost": 1e-07, "tiered_pricing": [{"range": [0, 256000.0], "input_cost_per_token": 5e-08}],
+      "input_cost_per_token_above_9999999k_tokens": 1e-06, "regional_processing_uplift_multiplier_eu": 1.1`);
+    expect(model?.unpriced).toEqual([
+      "input_cost_per_character",
+      "output_cost_per_second",
+      "output_cost_per_reasoning_token",
+      "tiered_pricing",
+      "input_cost_per_token_above_9999999k_tokens",
+      "regional_processing_uplift_multiplier_eu",
+    ]);
+  });
+
+  test("has keys with and without their provider, and only wanted models are read", () => {
+    expect(entry("", { key: "gemini/gpt-x", provider: "gemini" })).toMatchObject({
+      provider: "gemini",
+      model: "gpt-x",
+    });
+    expect(entry("", { key: "azure/eu/gpt-x", provider: "azure" })).toBeUndefined();
+    expect(entry("", { key: "sample_spec" })).toBeUndefined();
+  });
+});
+
+// https://github.com/anomalyco/models.dev#schema-reference, and packages/core/src/schema.ts there.
+describe("models.dev's file", () => {
+  const file = (cost: string, more = "") =>
+    `{"google": {"id": "google", "npm": "@ai-sdk/google", "env": ["K"], "name": "Google", "models":
+      {"gemini-x": {"id": "gemini-x", "limit": {"context": 1048576, "input": 1}, "cost": ${cost}${more}}}}}`;
+  const entry = (cost: string, more = "") => read(file(cost, more), "gemini-x")?.models[0];
+
+  test("has USD for a million tokens", () => {
+    const model = entry(
+      `{"input": 1.25, "output": 10.00, "cache_read": 0.125, "cache_write": 1.5, "input_audio": 3, "output_audio": 4}`,
+    );
+    expect(model).toMatchObject({ provider: "google", model: "gemini-x", unpriced: [] });
+    expect(amounts(model?.tiers[0])).toEqual({
+      inputUsd: "1.25",
+      outputUsd: "10",
+      cachedInputUsd: "0.125",
+      cacheWriteUsd: "1.5",
+      audioInputUsd: "3",
+      audioOutputUsd: "4",
+    });
+  });
+
+  test.each([
+    ["0.000001", { usd: "0.000001" }],
+    ["0.0000015", { usd: null, note: "0.0000015 has more than 6 decimals" }],
+    // Converted prices have a double's digits.
+    ["0.49299999999999994", { usd: null, note: "0.49299999999999994 has more than 6 decimals" }],
+  ])("takes or marks %s exactly", (text, offer) => {
+    expect(entry(`{"input": ${text}, "output": 1}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
+  });
+
+  // generate.ts: context_over_200k is a legacy copy of the only tier, of any size from 200k on.
+  test("has the size of a tier in tiers, and 200k without them", () => {
+    const tier = `"input": 10, "output": 45`;
+    const base = `"input": 5, "output": 30`;
+    const sizes = (cost: string) =>
+      entry(cost)?.tiers.map(({ aboveTokens, offers }) => [aboveTokens, offers.inputUsd?.usd]);
+    expect(sizes(`{${base}, "tiers": [{${tier}, "tier": {"size": 272000}}], "context_over_200k": {${tier}}}`)).toEqual([
+      [0, "5"],
+      [272000, "10"],
+    ]);
+    expect(sizes(`{${base}, "context_over_200k": {${tier}}}`)).toEqual([
+      [0, "5"],
+      [200000, "10"],
+    ]);
+    expect(entry(`{${base}, "tiers": [{${tier}, "tier": {"size": 0.5}}]}`)).toMatchObject({
+      tiers: [{ aboveTokens: 0 }],
+      unpriced: ["tiers of a size that is not known"],
+    });
+  });
+
+  test("has a service tier in a mode, and other modes are listed", () => {
+    const model = entry(
+      `{"input": 5, "output": 30}`,
+      `, "experimental": {"modes": {"fast": {"cost": {"input": 12.5, "output": 75}, "provider": {"body": {"service_tier": "priority"}}},
+        "turbo": {"cost": {"input": 30, "output": 150}, "provider": {"body": {"speed": "fast"}}}}}`,
+    );
+    expect(model?.tiers[1]).toMatchObject({
+      serviceTier: "priority",
+      aboveTokens: 0,
+      offers: { inputUsd: { usd: "12.5" } },
+    });
+    expect(model?.unpriced).toEqual(["mode turbo"]);
+  });
+
+  test("lists reasoning that costs more than output, and costs that are not known", () => {
+    expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
+    expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
+    expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({
+      tiers: [],
+      unpriced: [expect.any(String)],
+    });
+  });
+
+  test("may be the catalog with its models", () => {
+    const catalog = `{"models": {"google/gemini-x": {"id": "google/gemini-x"}}, "providers": ${file(`{"input": 1, "output": 2}`)}}`;
+    expect(read(catalog, "gemini-x")).toMatchObject({ name: "models.dev", models: [{ provider: "google" }] });
+  });
+});
+
+test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error": "not found"}`, "<!doctype html>"])(
+  "refuses %j and says which files to use",
+  (text) => {
+    expect(() => read(text)).toThrow(UnreadablePrices);
+    expect(() => read(text)).toThrow(/prices\.json .*api\.json/);
+  },
+);
+
+test("takes two files of different projects", () => {
+  const liteLlm = { from: "a.json", text: `{"x": {"litellm_provider": "openai"}}` };
+  const modelsDev = { from: "b.json", text: `{"openai": {"models": {}}}` };
+  expect(readPriceSources([modelsDev, liteLlm], []).map(({ name }) => name)).toEqual(["models.dev", "LiteLLM"]);
+  expect(() => readPriceSources([liteLlm, liteLlm], [])).toThrow("Both files are from LiteLLM");
+});

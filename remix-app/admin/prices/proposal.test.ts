@@ -1,0 +1,216 @@
+import { describe, expect, test } from "vitest";
+import type { PriceClass, PriceSource, SourceModel } from "./price-source.ts";
+import { compare, currentUsd, proposePrices, type RoutePrices } from "./proposal.ts";
+import { namesFromSettings, readNames } from "./source-names.ts";
+
+type Amounts = Partial<Record<PriceClass, string>>;
+type Known = RoutePrices["prices"][number];
+
+const none = {
+  cachedInputUsd: null,
+  cacheWriteUsd: null,
+  cacheWrite1hUsd: null,
+  audioInputUsd: null,
+  audioOutputUsd: null,
+  imageInputUsd: null,
+  requestFeeUsd: null,
+};
+const price = (rest: Partial<Known> = {}): Known => ({
+  ...none,
+  inputUsd: "1.000000",
+  outputUsd: "2.000000",
+  serviceTier: "default",
+  minInputTokens: 0,
+  latest: "7",
+  current: true,
+  from: "2026-01-01T00:00:00Z",
+  until: null,
+  ...rest,
+});
+const route = (prices: Known[], rest: Partial<RoutePrices> = {}): RoutePrices => ({
+  model: "m",
+  displayName: "M",
+  providerId: "openai",
+  providerModel: "gpt-x",
+  prices,
+  ...rest,
+});
+const stated = (amounts: Amounts, { serviceTier = "default", aboveTokens = 0 } = {}) => ({
+  serviceTier,
+  aboveTokens,
+  offers: Object.fromEntries(Object.entries(amounts).map(([name, usd]) => [name, { usd }])),
+});
+const model = (tiers: SourceModel["tiers"], rest: Partial<SourceModel> = {}): SourceModel => ({
+  provider: "openai",
+  model: "gpt-x",
+  tiers,
+  unpriced: [],
+  ...rest,
+});
+const liteLlm = (...models: SourceModel[]): PriceSource => ({ name: "LiteLLM", models });
+const modelsDev = (...models: SourceModel[]): PriceSource => ({ name: "models.dev", models });
+const propose = (routes: RoutePrices[], sources: PriceSource[], names: Record<string, string> = {}) =>
+  proposePrices(routes, { sources, names: new Map(Object.entries(names)) });
+const base = { inputUsd: "1", outputUsd: "2" };
+
+describe("a comparison", () => {
+  test.each<[string, Partial<Known>, Amounts, Amounts, PriceClass, string | null]>([
+    ["takes zeros at the end for nothing", {}, base, base, "inputUsd", "same"],
+    ["finds a difference of the last digit", { inputUsd: "1.000001" }, base, {}, "inputUsd", "different"],
+    ["says where sources disagree", {}, base, { inputUsd: "3" }, "inputUsd", "sources disagree"],
+    ["leaves out what no source states", { audioInputUsd: "9" }, base, base, "audioInputUsd", null],
+    ["compares what an empty amount costs", {}, { cachedInputUsd: "1.0" }, {}, "cachedInputUsd", "same"],
+    [
+      "compares writes of an hour with other writes",
+      { cacheWriteUsd: "4" },
+      { cacheWrite1hUsd: "4" },
+      {},
+      "cacheWrite1hUsd",
+      "same",
+    ],
+    ["knows that audio has no price of its own", {}, { audioInputUsd: "1" }, {}, "audioInputUsd", "different"],
+    ["takes no fee for a free one", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
+  ])("%s", (_, now, one, other, name, expected) => {
+    const { differences, same } = propose(
+      [route([price(now)])],
+      [liteLlm(model([stated(one)])), modelsDev(model([stated(other)]))],
+    );
+    const [found] = [...differences, ...same];
+    expect(found && compare(found, name)).toBe(expected);
+  });
+
+  test("sorts rows by whether a source states something else", () => {
+    const found = propose([route([price()])], [liteLlm(model([stated(base), stated(base, { serviceTier: "flex" })]))]);
+    expect(found.same).toMatchObject([{ serviceTier: "default", latest: "7" }]);
+    expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
+  });
+
+  test("marks what a source does not price, and takes the other one's", () => {
+    const marked = model([
+      { serviceTier: "default", aboveTokens: 0, offers: { inputUsd: { usd: null, note: "marked" } } },
+    ]);
+    const both = propose([route([price()])], [liteLlm(marked), modelsDev(model([stated(base)]))]);
+    expect(both.differences).toEqual([]);
+    const [alone] = propose([route([price()])], [liteLlm(marked)]).same;
+    expect(alone && compare(alone, "inputUsd")).toBe("not priced");
+  });
+
+  test("shows an ended price as none, and does not replace a scheduled one", () => {
+    const soon = new Date(Date.now() + 60_000).toISOString();
+    const of = (rest: Partial<Known>) =>
+      propose([route([price(rest)])], [liteLlm(model([stated({ inputUsd: "5" })]))]).differences[0];
+    expect(of({ current: false, until: "2026-02-01T00:00:00Z" })).toMatchObject({
+      current: null,
+      scheduled: false,
+      latest: "7",
+    });
+    expect(of({ until: soon })).toMatchObject({ current: { inputUsd: "1.000000" }, scheduled: true });
+    expect(of({ current: false, from: soon })).toMatchObject({ current: null, scheduled: true });
+  });
+});
+
+describe("a tier above a number of tokens", () => {
+  const above = (amount: string) => stated({ inputUsd: amount, outputUsd: "2" }, { aboveTokens: 200_000 });
+  const sizeOf = (prices: Known[], rest: Partial<RoutePrices> = {}, provider = "openai") =>
+    propose([route(prices, rest)], [liteLlm(model([above("3")], { provider }))]).differences.map(
+      ({ minInputTokens, current }) => [minInputTokens, current?.inputUsd],
+    );
+
+  test("begins at the next token", () => {
+    expect(sizeOf([])).toEqual([[200_001, undefined]]);
+  });
+
+  test("is ours that begins there or one earlier", () => {
+    expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
+    expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
+      [200_001, "4"],
+    ]);
+    expect(sizeOf([price({ minInputTokens: 199_999 })])).toEqual([[200_001, undefined]]);
+  });
+
+  // litellm_core_utils/llm_cost_calc/utils.py, _INCLUSIVE_THRESHOLD_PROVIDERS.
+  test("begins at its size for xAI", () => {
+    expect(sizeOf([], { providerId: "xai" }, "xai")).toEqual([[200_000, undefined]]);
+  });
+});
+
+describe("routes are matched", () => {
+  const found = (providerId: string, names: Record<string, string>, entry: Partial<SourceModel>) =>
+    propose([route([], { providerId })], [modelsDev(model([stated(base)], entry))], names).differences.length === 1;
+
+  test.each<[string, Record<string, string>, string, boolean]>([
+    ["openai", {}, "openai", true],
+    ["gemini", {}, "google", true],
+    ["google", {}, "google", true],
+    ["moonshot", {}, "moonshotai-cn", true],
+    ["together", {}, "togetherai", true],
+    ["bedrock", {}, "amazon-bedrock", true],
+    ["eu_openai", {}, "openai", false],
+    ["eu_openai", { eu_openai: "openai" }, "openai", true],
+    ["openai", { openai: "azure" }, "openai", false],
+    ["own", { own: "fireworks-ai" }, "fireworks-ai", true],
+    ["own", {}, "fireworks-ai", false],
+  ])("by provider: %s named %j and %s", (providerId, names, provider, expected) => {
+    expect(found(providerId, names, { provider })).toBe(expected);
+  });
+
+  test.each(["GPT-x", "gpt-x-2026", "openai/gpt-x"])("by the provider's exact name: not %s", (name) => {
+    const { missing } = propose([route([])], [modelsDev(model([stated(base)], { model: name }))]);
+    expect(missing).toEqual([{ model: "m", providerId: "openai", providerModel: "gpt-x", name: "openai" }]);
+  });
+
+  test("as ambiguous where entries of one source differ", () => {
+    const azure = { providerId: "azure" };
+    const entries = (other: string) =>
+      liteLlm(
+        model([stated(base)], { provider: "azure" }),
+        model([stated({ ...base, inputUsd: other })], { provider: "azure_ai" }),
+      );
+    const [differs] = propose([route([], azure)], [entries("1.5")]).differences;
+    expect(differs?.offered[0]?.inputUsd).toEqual({ usd: null, note: "ambiguous: azure/gpt-x 1, azure_ai/gpt-x 1.5" });
+    expect(differs?.offered[0]?.outputUsd).toEqual({ usd: "2" });
+    const [agrees] = propose([route([], azure)], [entries("1")]).differences;
+    expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });
+  });
+
+  test("as one price for routes of one model and provider, whatever the models there", () => {
+    const routes = [route([]), route([], { providerModel: "gpt-y" })];
+    const entries = liteLlm(model([stated(base)]), model([stated({ ...base, inputUsd: "9" })], { model: "gpt-y" }));
+    const { differences } = propose(routes, [entries]);
+    expect(differences).toHaveLength(1);
+    expect(differences[0]?.offered[0]?.inputUsd?.usd).toBeNull();
+  });
+});
+
+test("what an empty amount costs follows settlement", () => {
+  const current = { ...none, inputUsd: "1", outputUsd: "2", cacheWriteUsd: "3" };
+  expect(currentUsd(current, "cacheWrite1hUsd")).toBe("3");
+  expect(currentUsd({ ...current, cacheWriteUsd: null }, "cacheWrite1hUsd")).toBe("1");
+  expect(currentUsd(current, "audioOutputUsd")).toBe("2");
+  expect(currentUsd(current, "audioInputUsd")).toBeNull();
+  expect(currentUsd(null, "inputUsd")).toBeNull();
+});
+
+test("names come from the functions' settings", () => {
+  const names = namesFromSettings({
+    AI_PROVIDER_EU_KIND: "azure",
+    AI_PROVIDER_EU_BILLING_NAME: "microsoft",
+    AI_PROVIDER_FIRE_BILLING_NAME: "fireworks-ai",
+    AI_PROVIDER_FIRE_KIND: "openai-compatible",
+    AI_PROVIDER_OWN_BASE_URL: "https://llm.example.com/v1",
+    AI_PROVIDER_EMPTY_KIND: "",
+  });
+  expect(Object.fromEntries(names)).toEqual({ eu: "azure", fire: "fireworks-ai" });
+});
+
+test.each<[string, Record<string, string> | null]>([
+  ["", {}],
+  ["eu_openai=openai", { eu_openai: "openai" }],
+  [" a = b \r\n\nc=d,e=f", { a: "b", c: "d", e: "f" }],
+  ["openai", null],
+  ["EU=openai", null],
+  ["a=b=c", null],
+])("reads the names %j", (text, expected) => {
+  const names = readNames(text);
+  expect(names && Object.fromEntries(names)).toEqual(expected);
+});

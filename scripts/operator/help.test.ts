@@ -2,11 +2,13 @@ import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { usage as adminUsage } from "../admins/command.ts";
 import { usage as appUsage } from "../apps/command.ts";
+import { usage as pricesUsage } from "../prices/command.ts";
 
 test.each([
   ["scripts/admin.ts", ["--help"], adminUsage],
   ["scripts/admin.ts", ["grant", "-h"], adminUsage],
   ["scripts/app.ts", ["--help"], appUsage],
+  ["scripts/prices.ts", ["propose", "--help"], pricesUsage],
 ])("%s %j shows the usage, whether or not a project is there", (script, argv, usage) => {
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };

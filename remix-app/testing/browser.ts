@@ -3,7 +3,8 @@ import { newAddress, visitorHeaders } from "./visitor.ts";
 /** A browser that keeps cookies, posts what it is told to, and follows nothing by itself. */
 export interface Browser {
   get(path: string): Promise<Answer>;
-  post(path: string, fields: Record<string, string>): Promise<Answer>;
+  /** Forms with files are a FormData. */
+  post(path: string, fields: Record<string, string> | FormData): Promise<Answer>;
   /** As a page's script does. */
   postJson(path: string, body: unknown): Promise<Answer>;
   /** As a page's script does, by another method. */
@@ -52,7 +53,8 @@ export function openBrowser(
     });
   return {
     get: (path) => send(path, {}),
-    post: (path, fields) => send(path, { method: "POST", body: new URLSearchParams(fields) }),
+    post: (path, fields) =>
+      send(path, { method: "POST", body: fields instanceof FormData ? fields : new URLSearchParams(fields) }),
     postJson: (path, body) => sendJson("POST", path, body),
     sendJson,
     cookie,

@@ -1,5 +1,6 @@
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { count } from "../words.ts";
 import type { Proposal } from "./proposal.ts";
 
 type Found = Omit<Proposal, "differences" | "same"> & { differences: number; same: number };
@@ -11,15 +12,15 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
     <Card title={`Compared with ${sources.join(" and ")}`}>
       <div className="space-y-4">
         <ul className="list-disc space-y-1 pl-5">
-          <li>{differences} prices differ or are missing here.</li>
-          <li>{same} prices agree.</li>
+          <li>{count(differences, "price")} to review: a source states another amount, or there is none yet.</li>
+          <li>{count(same, "price")} without a difference.</li>
           {differences > shown ? (
             <li>The first {shown} are below. Apply what you choose, then compare again for the others.</li>
           ) : null}
         </ul>
         {missing.length > 0 ? (
           <details>
-            <summary className="cursor-pointer font-medium">{missing.length} routes are not in the files</summary>
+            <summary className="cursor-pointer font-medium">{count(missing.length, "route")} not in the files</summary>
             <p className="text-muted text-small">
               If a provider has another name there, name it under Providers and compare again.
             </p>
@@ -35,7 +36,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {unpriced.length > 0 ? (
           <details>
             <summary className="cursor-pointer font-medium">
-              {unpriced.length} entries have charges that a price here cannot express
+              {count(unpriced.length, "route")} with charges that a price here cannot express
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {unpriced.map(({ model, providerId, source, fields }) => (

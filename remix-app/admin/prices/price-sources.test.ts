@@ -31,7 +31,8 @@ describe("LiteLLM's file", () => {
     ["0.0", "0"],
     ["0", "0"],
     ["3e-05", "30"],
-    // Through a double it would be 0.30000000000000004.
+    // Through a double it would be 0.049999999999999996.
+    ["5e-08", "0.05"],
     ["3.0e-07", "0.3"],
     ["999999.999999999999e0", "999999999999.999999"],
   ])("takes %s USD for a token as %s for a million", (text, usd) => {

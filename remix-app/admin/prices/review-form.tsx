@@ -200,8 +200,10 @@ function OfferCell({
   );
 }
 
+/** With two decimals at least. */
 function shownUsd(amount: string | null): string {
-  return usd(amount === null ? null : plain(amount));
+  const [whole = "", fraction = ""] = plain(amount ?? "").split(".");
+  return usd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);
 }
 
 function titleOf({ model, providerId, serviceTier, minInputTokens }: ProposedPrice): string {

@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
+import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { mostSourceBytes } from "./prices/read-source.ts";
+
+const id = crypto.randomUUID().slice(0, 8);
+const [first, second] = [`proposed-a-${id}`, `proposed-b-${id}`];
+const page = "/admin/prices";
+let admin: ConsoleAdmin;
+let other: ConsoleAdmin;
+let person: Person;
+
+beforeAll(async () => {
+  [admin, other, person] = await Promise.all([createConsoleAdmin(), createConsoleAdmin(), createPerson()]);
+  await query(
+    `with models as (
+       insert into ai.models (id, kind, display_name, owned_by, enabled)
+       select m, 'chat', m, 'test', false from unnest(array[$1, $2]) as m
+     ), routes as (
+       insert into ai.model_routes (model_id, position, provider_id, provider_model)
+       select m, 1, 'openai', m from unnest(array[$1, $2]) as m
+     )
+     insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+     values ($1, 'openai', tstzrange(now() - interval '1 day', null), 2.5, 10)`,
+    [first, second],
+  );
+});
+afterAll(async () => {
+  await query("delete from ai.model_prices where model_id = any($1)", [[first, second]]);
+  await query("delete from ai.models where id = any($1)", [[first, second]]);
+  await Promise.all([admin, other, person].map(deletePerson));
+});
+
+const liteLlm = JSON.stringify({
+  [first]: {
+    litellm_provider: "openai",
+    input_cost_per_token: 2e-6,
+    output_cost_per_token: 1e-5,
+    output_cost_per_second: 1,
+  },
+  [second]: { litellm_provider: "openai", input_cost_per_token: 4e-7, output_cost_per_token: 1.6e-6 },
+});
+const modelsDev = JSON.stringify({
+  openai: { id: "openai", models: { [first]: { id: first, cost: { input: 2.25, output: 10 } } } },
+});
+const files = (...texts: (string | Buffer)[]) => {
+  const form = new FormData();
+  for (const [index, text] of texts.entries()) {
+    form.set(
+      ["first", "second"][index] ?? "",
+      new Blob([text as BlobPart], { type: "application/json" }),
+      `file${index}.json`,
+    );
+  }
+  form.set("names", "");
+  form.set("source", "files");
+  return form;
+};
+const shownOn = (html: string) =>
+  (/name="shown" value="([^"]*)"/.exec(html)?.[1] ?? "").replaceAll("&quot;", '"').replaceAll("&amp;", "&");
+const rowOf = (shown: string, model: string) =>
+  (JSON.parse(shown) as { prices: { model: string }[] }).prices.findIndex((price) => price.model === model);
+/** Compares both files and fills in the review of what differs. */
+async function review(by: ConsoleAdmin, picks: (row: (model: string) => number) => Record<string, string>) {
+  const { text } = await by.browser.post(page, files(modelsDev, liteLlm));
+  const shown = shownOn(text);
+  const form = new FormData();
+  const fields = { shown, from: "", reason: "The list of today", confirmation: "apply prices" };
+  for (const [name, value] of Object.entries({ ...fields, ...picks((model) => rowOf(shown, model)) }))
+    form.set(name, value);
+  return form;
+}
+const prices = () =>
+  query(
+    `select model_id as model, input_usd_per_million::text as input, output_usd_per_million::text as output
+     from ai.model_prices where model_id = any($1) and valid @> now() order by 1`,
+    [[first, second]],
+  );
+const before = [{ model: first, input: "2.500000", output: "10.000000" }];
+
+test("an admin sees what differs, with both sources side by side, and nothing changes", async () => {
+  const { status, words } = await admin.browser.post(page, files(modelsDev, liteLlm));
+  expect(status).toBe(200);
+  expect(words).toContain("Compared with models.dev and LiteLLM");
+  expect(words).toMatch(/Input sources disagree \$2\.50 \$2\.25 \$2\.00/);
+  expect(words).toMatch(/Output same \$10\.00 \$10\.00 \$10\.00/);
+  expect(words).toMatch(/Input different – – \$0\.40/);
+  expect(words).toContain(`${first} through openai, LiteLLM: output_cost_per_second`);
+  expect(await prices()).toEqual(before);
+});
+
+test.each([
+  ["without a reason", { reason: " " }, "Say why"],
+  ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
+  ["from the past", { from: "2026-01-01T00:00" }, "begin now or later"],
+  ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
+])("no prices are added %s", async (_, more, words) => {
+  const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));
+  if (words === "at least one price")
+    for (const name of [...form.keys()]) if (name.startsWith("pick")) form.delete(name);
+  const answer = await admin.browser.post(page, form);
+  expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
+  // What was chosen is still chosen.
+  if (!words.startsWith("at least")) expect(answer.text).toMatch(/<input[^>]*name="pick\d+_inputUsd_1"[^>]*checked=""/);
+  expect(await prices()).toEqual(before);
+});
+
+test("chosen prices are added together, once", async () => {
+  const picks = (row: (model: string) => number) => ({
+    [`pick${row(first)}_inputUsd_0`]: "on",
+    [`take${row(second)}`]: "1",
+  });
+  const [mine, theirs] = [await review(admin, picks), await review(other, picks)];
+  expect((await admin.browser.post(page, mine)).location).toBe(`${page}?done`);
+  const late = await other.browser.post(page, theirs);
+  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+  expect(await prices()).toEqual([
+    { model: first, input: "2.250000", output: "10.000000" },
+    { model: second, input: "0.400000", output: "1.600000" },
+  ]);
+  const log = await query("select target, reason from private.admin_audit_log where target = any($1) order by 1", [
+    [`model ${first}`, `model ${second}`],
+  ]);
+  expect(log).toEqual([first, second].map((model) => ({ target: `model ${model}`, reason: "The list of today" })));
+});
+
+test("the page is for infrastructure admins", async () => {
+  const stranger = await enter(person);
+  expect((await stranger.get(page)).status).toBe(403);
+  expect((await stranger.post(page, files(liteLlm))).status).toBe(403);
+});
+
+describe("a price file", () => {
+  test.each([
+    ["is chosen", [], "Choose a price file"],
+    ["has a known form", ["{}"], "file0.json has no prices in a known form"],
+    ["is of another project than the second", [liteLlm, liteLlm], "Both files are from LiteLLM"],
+  ])("%s", async (_, texts, words) => {
+    const answer = await admin.browser.post(page, files(...texts));
+    expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
+  });
+
+  test("has at most 8 MiB", async () => {
+    const of = async (bytes: number) => (await admin.browser.post(page, files(Buffer.alloc(bytes, " ")))).words;
+    expect(await of(mostSourceBytes)).toContain("is not JSON");
+    expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
+  });
+
+  test("is larger than other forms for people who are signed in alone, and on this page alone", async () => {
+    const large = files(Buffer.alloc(128 * 1024));
+    const { base } = readStack();
+    expect((await openBrowser(base).post(page, large)).status).toBe(413);
+    expect((await admin.browser.post("/admin/models/price", large)).status).toBe(413);
+    expect((await admin.browser.post(page, large)).status).toBe(400);
+  });
+});

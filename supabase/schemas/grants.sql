@@ -386,6 +386,6 @@ grant execute on function
   private.latest_price(text, text, integer),
   private.list_route_prices(),
   private.add_model_price(jsonb),
-  private.cancel_model_price(jsonb)
+  private.cancel_model_price(jsonb),
   private.add_proposed_prices(jsonb)
 to service_role;

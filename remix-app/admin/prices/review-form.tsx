@@ -8,8 +8,9 @@ import { type PriceClass, priceClasses } from "./price-source.ts";
 import { compare, currentUsd, type ProposedPrice, plain, priceLabels } from "./proposal.ts";
 import { confirmation, pickField, type Shown, takeField } from "./review.ts";
 
-const cell = "wrap-anywhere border-line border-t py-2 pr-3 align-top last:pr-0";
+const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
 const number = "text-right tabular-nums";
+const choice = "inline-flex flex-wrap items-center justify-end gap-1.5";
 
 /** Prices that differ from the sources, to choose from, with when they begin and why. */
 export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChange | undefined }) {
@@ -103,11 +104,11 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
         </caption>
         <thead className="text-muted text-small">
           <tr>
-            <th scope="col" className="pr-3 pb-2 font-medium">
+            <th scope="col" className="w-1/4 pr-1 pb-2 font-medium sm:pr-3">
               Class
             </th>
             {["Now", ...sources].map((name) => (
-              <th key={name} scope="col" className={`pr-3 pb-2 font-medium last:pr-0 ${number}`}>
+              <th key={name} scope="col" className={`pr-1 pb-2 font-medium last:pr-0 sm:pr-3 ${number}`}>
                 {name}
               </th>
             ))}
@@ -121,8 +122,8 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
               </th>
               {["", ...sources.keys()].map((value) => (
                 <td key={value} className={`${cell} ${number}`}>
-                  <label className="inline-flex cursor-pointer items-center gap-1.5">
-                    {value === "" ? "nothing" : "all"}
+                  <label className={`${choice} cursor-pointer`}>
+                    {value === "" ? "none" : "all"}
                     <input
                       type="radio"
                       name={take}
@@ -182,7 +183,7 @@ function OfferCell({
   return (
     <>
       {offer.usd === null ? null : (
-        <span className="inline-flex items-center gap-1.5">
+        <span className={choice}>
           {shownUsd(offer.usd)}
           {field ? (
             <input
@@ -195,7 +196,7 @@ function OfferCell({
           ) : null}
         </span>
       )}
-      {offer.note ? <span className="block text-muted text-small">{offer.note}</span> : null}
+      {offer.note ? <span className="wrap-anywhere block text-muted text-small">{offer.note}</span> : null}
     </>
   );
 }

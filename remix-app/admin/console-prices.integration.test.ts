@@ -1,3 +1,8 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
@@ -7,7 +12,7 @@ import { mostSourceBytes } from "./prices/read-source.ts";
 
 const id = crypto.randomUUID().slice(0, 8);
 const [first, second] = [`proposed-a-${id}`, `proposed-b-${id}`];
-const page = "/admin/prices";
+const address = "/admin/prices";
 let admin: ConsoleAdmin;
 let other: ConsoleAdmin;
 let person: Person;
@@ -64,7 +69,7 @@ const rowOf = (shown: string, model: string) =>
   (JSON.parse(shown) as { prices: { model: string }[] }).prices.findIndex((price) => price.model === model);
 /** Compares both files and fills in the review of what differs. */
 async function review(by: ConsoleAdmin, picks: (row: (model: string) => number) => Record<string, string>) {
-  const { text } = await by.browser.post(page, files(modelsDev, liteLlm));
+  const { text } = await by.browser.post(address, files(modelsDev, liteLlm));
   const shown = shownOn(text);
   const form = new FormData();
   const fields = { shown, from: "", reason: "The list of today", confirmation: "apply prices" };
@@ -81,7 +86,7 @@ const prices = () =>
 const before = [{ model: first, input: "2.500000", output: "10.000000" }];
 
 test("an admin sees what differs, with both sources side by side, and nothing changes", async () => {
-  const { status, words } = await admin.browser.post(page, files(modelsDev, liteLlm));
+  const { status, words } = await admin.browser.post(address, files(modelsDev, liteLlm));
   expect(status).toBe(200);
   expect(words).toContain("Compared with models.dev and LiteLLM");
   expect(words).toMatch(/Input sources disagree \$2\.50 \$2\.25 \$2\.00/);
@@ -89,6 +94,28 @@ test("an admin sees what differs, with both sources side by side, and nothing ch
   expect(words).toMatch(/Input different – – \$0\.40/);
   expect(words).toContain(`${first} through openai, LiteLLM: output_cost_per_second`);
   expect(await prices()).toEqual(before);
+});
+
+test("the command line prints the same, and changes nothing", async () => {
+  const directory = await mkdtemp(path.join(tmpdir(), "prices-"));
+  try {
+    const places = await Promise.all(
+      [modelsDev, liteLlm].map(async (text, index) => {
+        const place = path.join(directory, `${index}.json`);
+        await writeFile(place, text);
+        return place;
+      }),
+    );
+    const { PATH, NODE_ENV, GATEHOUSE_STACK } = process.env;
+    const line = ["scripts/prices.ts", "propose", ...places.flatMap((place) => ["--from", place])];
+    const { stdout } = await promisify(execFile)(process.execPath, line, { env: { PATH, NODE_ENV, GATEHOUSE_STACK } });
+    expect(stdout).toMatch(new RegExp(`${first} +openai +default +Input +2.5 +2.25 +2 +sources disagree`));
+    expect(stdout).toMatch(new RegExp(`${second} +openai +default +Output +- +- +1.6 +different`));
+    expect(stdout).toContain(`Not priced here: ${first} through openai, LiteLLM: output_cost_per_second.`);
+    expect(await prices()).toEqual(before);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
 });
 
 test.each([
@@ -100,7 +127,7 @@ test.each([
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));
   if (words === "at least one price")
     for (const name of [...form.keys()]) if (name.startsWith("pick")) form.delete(name);
-  const answer = await admin.browser.post(page, form);
+  const answer = await admin.browser.post(address, form);
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   // What was chosen is still chosen.
   if (!words.startsWith("at least")) expect(answer.text).toMatch(/<input[^>]*name="pick\d+_inputUsd_1"[^>]*checked=""/);
@@ -113,8 +140,8 @@ test("chosen prices are added together, once", async () => {
     [`take${row(second)}`]: "1",
   });
   const [mine, theirs] = [await review(admin, picks), await review(other, picks)];
-  expect((await admin.browser.post(page, mine)).location).toBe(`${page}?done`);
-  const late = await other.browser.post(page, theirs);
+  expect((await admin.browser.post(address, mine)).location).toBe(`${address}?done`);
+  const late = await other.browser.post(address, theirs);
   expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
   expect(await prices()).toEqual([
     { model: first, input: "2.250000", output: "10.000000" },
@@ -128,8 +155,8 @@ test("chosen prices are added together, once", async () => {
 
 test("the page is for infrastructure admins", async () => {
   const stranger = await enter(person);
-  expect((await stranger.get(page)).status).toBe(403);
-  expect((await stranger.post(page, files(liteLlm))).status).toBe(403);
+  expect((await stranger.get(address)).status).toBe(403);
+  expect((await stranger.post(address, files(liteLlm))).status).toBe(403);
 });
 
 describe("a price file", () => {
@@ -138,12 +165,12 @@ describe("a price file", () => {
     ["has a known form", ["{}"], "file0.json has no prices in a known form"],
     ["is of another project than the second", [liteLlm, liteLlm], "Both files are from LiteLLM"],
   ])("%s", async (_, texts, words) => {
-    const answer = await admin.browser.post(page, files(...texts));
+    const answer = await admin.browser.post(address, files(...texts));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
   });
 
   test("has at most 8 MiB", async () => {
-    const of = async (bytes: number) => (await admin.browser.post(page, files(Buffer.alloc(bytes, " ")))).words;
+    const of = async (bytes: number) => (await admin.browser.post(address, files(Buffer.alloc(bytes, " ")))).words;
     expect(await of(mostSourceBytes)).toContain("is not JSON");
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
@@ -151,8 +178,8 @@ describe("a price file", () => {
   test("is larger than other forms for people who are signed in alone, and on this page alone", async () => {
     const large = files(Buffer.alloc(128 * 1024));
     const { base } = readStack();
-    expect((await openBrowser(base).post(page, large)).status).toBe(413);
+    expect((await openBrowser(base).post(address, large)).status).toBe(413);
     expect((await admin.browser.post("/admin/models/price", large)).status).toBe(413);
-    expect((await admin.browser.post(page, large)).status).toBe(400);
+    expect((await admin.browser.post(address, large)).status).toBe(400);
   });
 });

@@ -36,6 +36,14 @@ describe("a form", () => {
     }
   });
 
+  test("has files only where its page takes them", async () => {
+    const body = new FormData();
+    body.set("prices", new Blob(["{}"]), "prices.json");
+    const file = (await readForm(post(body), context, { files: true })).get("prices");
+    expect(file instanceof File && file.name).toBe("prices.json");
+    expect(await refusal(post(body))).toMatchObject({ code: "INVALID_REQUEST" });
+  });
+
   test("has at most 50 fields", async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, index) => `f${index}=x`).join("&");
     expect([...(await readForm(urlencoded(fields(50)), context))]).toHaveLength(50);

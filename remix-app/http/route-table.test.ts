@@ -26,6 +26,7 @@ const routes = {
     path: "api/generate",
     module: { action: read, handle: { authorization: "gateway" } },
   },
+  upload: { id: "upload", parentId: "root", path: "upload", module: { action: read, handle: { maxBodyBytes: 9 } } },
   theme: { id: "theme", parentId: "root", path: "theme", module: { action: read, handle: { side: "both" } } },
   start: {
     id: "start",
@@ -74,6 +75,11 @@ describe("the route table", () => {
   test("knows a file by its own address alone", () => {
     expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
     expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
+  });
+
+  test("names a larger body limit of a route", () => {
+    expect(judge({ pathname: "/upload", method: "POST" })).toMatchObject({ maxBodyBytes: 9 });
+    expect(judge({ pathname: "/login", method: "POST" })).not.toHaveProperty("maxBodyBytes");
   });
 
   test("knows no path of more than 2,048 characters", () => {

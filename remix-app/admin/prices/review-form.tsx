@@ -108,7 +108,11 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
               Class
             </th>
             {["Now", ...sources].map((name) => (
-              <th key={name} scope="col" className={`pr-1 pb-2 font-medium last:pr-0 sm:pr-3 ${number}`}>
+              <th
+                key={name}
+                scope="col"
+                className={`whitespace-nowrap pr-1 pb-2 font-medium last:pr-0 sm:pr-3 ${number}`}
+              >
                 {name}
               </th>
             ))}

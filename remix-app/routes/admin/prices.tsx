@@ -129,7 +129,10 @@ export default function ConsolePricesPage() {
       {shown ? null : <UploadCard configured={configured} failed={upload} />}
       {findings ? <Findings findings={findings} shown={shown?.prices.length ?? 0} /> : null}
       {shown && shown.prices.length > 0 ? (
-        <Card title="Choose prices" lead="USD for a million tokens; fees for each request.">
+        <Card
+          title="Choose prices"
+          lead="USD for a million tokens; fees for each request. Apply within ten minutes of your last code: later, you compare again."
+        >
           <ReviewForm shown={shown} failed={review} />
         </Card>
       ) : null}

@@ -107,7 +107,7 @@ async function readText(
     for await (const piece of response) {
       bytes += piece.byteLength;
       if (bytes > mostBytes)
-        throw new UnreadablePrices(`${host} sent more than ${mostSourceText}, which is no price file.`);
+        throw new UnreadablePrices(`${host} sent more than ${mostSourceText}: this is not a price file.`);
       pieces.push(piece);
     }
   } catch (error) {

@@ -43,7 +43,7 @@ const model = z.looseObject({
   cost: cost.optional(),
   experimental: z.object({ modes: z.record(z.string(), mode).optional() }).optional(),
 });
-/** Returns the providers of models.dev's api.json, or of its catalog.json, which has models besides. */
+/** Returns the providers of models.dev's api.json, or of its catalog.json. */
 export function modelsDevProviders(file: Record<string, unknown>): Record<string, unknown> | undefined {
   return [file.providers, file].filter(isRecord).find((each) => Object.values(each).some(hasModels));
 }

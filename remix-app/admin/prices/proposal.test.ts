@@ -173,7 +173,7 @@ describe("routes are matched", () => {
     expect(agrees?.offered[0]?.inputUsd).toEqual({ usd: "1" });
   });
 
-  test("as one price for routes of one model and provider, whatever the models there", () => {
+  test("as one price for all routes of a model to one provider", () => {
     const routes = [route([]), route([], { providerModel: "gpt-y" })];
     const entries = liteLlm(model([stated(base)]), model([stated({ ...base, inputUsd: "9" })], { model: "gpt-y" }));
     const { differences } = propose(routes, [entries]);

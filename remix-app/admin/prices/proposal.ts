@@ -106,7 +106,7 @@ export function proposePrices(
     unpriced: [],
   };
   const indexes = sources.map(({ name, models }) => ({ name, byModel: Map.groupBy(models, ({ model }) => model) }));
-  // Prices belong to a model and a provider, whatever the provider calls the model.
+  // Prices belong to a model and a provider, not to the provider's model.
   const groups = Map.groupBy(routes, ({ model, providerId }) => JSON.stringify([model, providerId]));
   for (const [first, ...others] of groups.values()) {
     if (!first) continue;

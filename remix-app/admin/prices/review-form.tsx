@@ -128,6 +128,9 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
                 <td key={value} className={`${cell} ${number}`}>
                   <label className={`${choice} cursor-pointer`}>
                     {value === "" ? "none" : "all"}
+                    <span className="sr-only">
+                      {value === "" ? "" : ` from ${sources[Number(value)]}`} for {title}
+                    </span>
                     <input
                       type="radio"
                       name={take}

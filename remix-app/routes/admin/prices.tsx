@@ -80,7 +80,7 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
   return Promise.all(
     (files as File[]).map(async (file) => {
       if (file.size > mostSourceBytes) {
-        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}, which is no price file.`);
+        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}: this is not a price file.`);
       }
       return { from: file.name, text: await file.text() };
     }),

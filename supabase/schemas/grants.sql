@@ -312,7 +312,7 @@ grant execute on function
   ai.change_workspace_policy(uuid, uuid, jsonb),
   ai.read_policy_options(uuid, uuid),
   ai.read_budgets(uuid, uuid, text[], integer),
-  ai.change_budget(uuid, uuid, text, uuid, text, text),
+  ai.change_budget(uuid, uuid, text, uuid, text, text, text),
   ai.sweep_budget_alerts(integer),
   ai.queue_budget_alert_mails(jsonb, text, text),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),

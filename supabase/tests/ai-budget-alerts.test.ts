@@ -4,6 +4,7 @@ import { begin, chatCall, createTenant, outcome, settle, type Tenant } from "./a
 import { createUser, type Database, join, one, test } from "./database.ts";
 
 type Alert = {
+  enforced: boolean;
   scope: string;
   subjectId: string;
   subject: string;
@@ -204,6 +205,40 @@ describe("a budget's warning", () => {
       ["key", 50, "0.5000004"],
     ]);
   });
+
+  test("names the member", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("update public.profiles set display_name = 'Ada' where id = $1", [tenant.ownerId]);
+    await db.query("select ai.set_budget('member', $2, $1, 10)", [tenant.workspaceId, tenant.ownerId]);
+    await spend(db, tenant, "8");
+    expect(await sweep(db, tenant)).toMatchObject([
+      { scope: "member", subjectId: tenant.ownerId, subject: "Ada", threshold: 80, enforced: true },
+    ]);
+    expect(await warn(db, tenant)).toEqual([80]);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test.for([
+    ["carries it", "update ai.keys set entity_id = 'customer:7'", true],
+    ["carried it and is revoked", "update ai.keys set entity_id = 'customer:7', revoked_at = now()", false],
+    ["carried it and is expired", "update ai.keys set entity_id = 'customer:7', expires_at = now()", false],
+    ["carries another one", "update ai.keys set entity_id = 'customer:8'", false],
+  ] as const)(
+    "names the label, and whether calls can be refused where a key %s",
+    async ([, change, enforced], { db }) => {
+      const tenant = await createTenant(db, { credits: "100000" });
+      await db.query(`${change} where id = $1`, [tenant.keyId]);
+      await db.query("select ai.set_budget('label', ai.label_id('customer:7'), $1, 10, 'customer:7')", [
+        tenant.workspaceId,
+      ]);
+      await spend(db, tenant, "4.999999999999");
+      expect(await sweep(db, tenant)).toEqual([]);
+      await spend(db, tenant, "5");
+      expect(await sweep(db, tenant)).toMatchObject([
+        { scope: "label", subject: "customer:7", threshold: 50, enforced, refusing: false },
+      ]);
+    },
+  );
 
   test("says nothing of a workspace that is deleted", async ({ db }) => {
     const tenant = await budgetOf(db, "10", "8");

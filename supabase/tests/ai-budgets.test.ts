@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, workspaceRoles } from "./actors.ts";
 import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
@@ -21,21 +22,29 @@ const read = (db: Database, { ownerId, workspaceId }: Asker) =>
     return (await one<{ answer: Answer }>(db, { sql, values: [ownerId, workspaceId] })).answer;
   });
 
-type Change = { scope?: string; subject: string; limit: string | null; was?: string | null };
-const changeSql = "select ai.change_budget($1, $2, $3, $4, $5, $6) as answer";
-const valuesOf = ({ ownerId, workspaceId }: Asker, { scope = "workspace", subject, limit, was = null }: Change) => [
-  ownerId,
-  workspaceId,
-  scope,
-  subject,
-  limit,
-  was,
-];
+type Change = {
+  scope?: string;
+  subject?: string | null;
+  label?: string | null;
+  limit: string | null;
+  was?: string | null;
+};
+const changeSql = "select ai.change_budget($1, $2, $3, $4, $5, $6, $7) as answer";
+const valuesOf = (
+  { ownerId, workspaceId }: Asker,
+  { scope = "workspace", subject = null, label = null, limit, was = null }: Change,
+) => [ownerId, workspaceId, scope, subject, limit, was, label];
 const change = (db: Database, asker: Asker, given: Change) =>
   db.asRole("service_role", async () => {
     const row = await one<{ answer: Answer }>(db, { sql: changeSql, values: valuesOf(asker, given) });
     return row.answer;
   });
+
+/** The first half of a label's SHA-256, as a UUID. */
+function labelId(label: string): string {
+  const hex = createHash("sha256").update(label).digest("hex").slice(0, 32);
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
 
 async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {
   const { id } = await one<{ id: string }>(db, {
@@ -53,7 +62,7 @@ describe("a workspace's budgets", () => {
     const answer = await read(db, tenant);
     expect(answer).toMatchObject({ outcome: "read", costVisible: true, keysVisible: true });
     expect(answer.budgets).toMatchObject([
-      { scope: "workspace", subjectId: tenant.workspaceId, limitUsd: null, spentPercent: null },
+      { scope: "workspace", subjectId: tenant.workspaceId, limitUsd: null, spentPercent: null, enforced: true },
       { scope: "app", subjectId: appId, name: "P", limitUsd: null, live: true },
       {
         scope: "key",
@@ -66,6 +75,7 @@ describe("a workspace's budgets", () => {
         usedUp: false,
         warned: null,
       },
+      { scope: "member", subjectId: tenant.ownerId, limitUsd: null, live: true, enforced: true },
     ]);
   });
 
@@ -86,7 +96,19 @@ describe("a workspace's budgets", () => {
         Math.min(n, 5),
       ]);
     }
-    const expected = [tenant.workspaceId, appId, ...keyIds.slice(0, 5), ...keyIds.slice(5).sort()];
+    await change(db, tenant, { scope: "label", label: "b", limit: "1" });
+    const a = await addKey(db, tenant, { entityId: "a" });
+    await db.query("update ai.keys set created_at = now() + interval '6 microseconds' where id = $1", [a.id]);
+    const labels = ["a", "b"].map(labelId);
+    const expected = [
+      tenant.workspaceId,
+      appId,
+      ...keyIds.slice(0, 5),
+      ...keyIds.slice(5).sort(),
+      a.id,
+      tenant.ownerId,
+      ...labels,
+    ];
     const paged: (Budget & { position?: string[] })[] = [];
     while (paged.length < expected.length) {
       const sql = "select ai.read_budgets($1, $2, $3, 2) as answer";
@@ -95,7 +117,8 @@ describe("a workspace's budgets", () => {
       expect(answer.budgets.length).toBe(Math.min(2, expected.length - paged.length));
       paged.push(...answer.budgets);
       await db.query(
-        "update ai.budgets set limit_usd = case when limit_usd is null then 2 end where workspace_id = $1",
+        `update ai.budgets set limit_usd = case when limit_usd is null then 2 end
+         where workspace_id = $1 and scope <> 'label'`,
         [tenant.workspaceId],
       );
       await db.query("update ai.keys set name = $2 where workspace_id = $1", [tenant.workspaceId, `n${paged.length}`]);
@@ -120,9 +143,18 @@ describe("a workspace's budgets", () => {
     ["workspace", "manage_ai_policy"],
     ["app", "manage_ai_policy"],
     ["key", "manage_ai_keys"],
+    ["member", "manage_ai_policy"],
+    ["label", "manage_ai_policy"],
   ] as const)("of scope %s change with %s alone", async ([scope, permission], { db }) => {
     const tenant = await createTenant(db);
-    const subject = { workspace: tenant.workspaceId, app: await linkApp(db, tenant), key: tenant.keyId }[scope];
+    const subject = {
+      workspace: tenant.workspaceId,
+      app: await linkApp(db, tenant),
+      key: tenant.keyId,
+      member: tenant.ownerId,
+      label: null,
+    }[scope];
+    const label = scope === "label" ? "customer:7" : null;
     for (const allowed of ["manage_ai_policy", "manage_ai_keys", "use_ai_studio"]) {
       const { sub: ownerId } = await createActor(db, {});
       await db.query(
@@ -134,7 +166,7 @@ describe("a workspace's budgets", () => {
         [tenant.workspaceId, allowed, ownerId],
       );
       const asker = { ownerId, workspaceId: tenant.workspaceId };
-      const { outcome } = await change(db, asker, { scope, subject, limit: "5" });
+      const { outcome } = await change(db, asker, { scope, subject, label, limit: "5" });
       expect(outcome, allowed).toBe(allowed === permission ? "changed" : "not_allowed");
       await db.query("delete from ai.budgets where workspace_id = $1", [tenant.workspaceId]);
     }
@@ -165,6 +197,8 @@ describe("a workspace's budgets", () => {
     const subject = tenant.workspaceId;
     const foreign = { scope: "key", subject: stranger.keyId, limit: "1" };
     expect((await change(db, tenant, foreign)).outcome).toBe("not_found");
+    const foreigner = { scope: "member", subject: stranger.ownerId, limit: "1" };
+    expect((await change(db, tenant, foreigner)).outcome).toBe("not_found");
     expect((await change(db, tenant, { subject: stranger.workspaceId, limit: "1" })).outcome).toBe("not_found");
     expect((await change(db, tenant, { subject, limit: "2.50" })).outcome).toBe("changed");
     expect(await change(db, tenant, { subject, limit: "9", was: "2.4" })).toEqual({

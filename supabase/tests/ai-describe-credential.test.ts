@@ -47,6 +47,7 @@ describe("a credential describes itself", () => {
         allowedModels: null,
         allowedAddresses: null,
         strict: false,
+        entityId: null,
       },
       app: null,
       scopes: null,

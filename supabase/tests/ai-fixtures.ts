@@ -21,7 +21,13 @@ export type TenantOptions = {
   markup?: string;
   initialCredits?: string;
   plan?: { requestsPerMinute?: number; tokensPerMinute?: number };
-  key?: { requestsPerMinute?: number; tokensPerMinute?: number; monthlyBudgetUsd?: string; allowedModels?: string[] };
+  key?: {
+    requestsPerMinute?: number;
+    tokensPerMinute?: number;
+    monthlyBudgetUsd?: string;
+    allowedModels?: string[];
+    entityId?: string;
+  };
   /** USD per million tokens. */
   prices?: { input: string; cachedInput?: string; output: string };
 };
@@ -97,7 +103,7 @@ export async function addKey(
   const [row] = await db.query<{ id: string }>(
     `select ai.create_key(
        workspace_id => $1, created_by => $2, name => 'test', lookup => $3, secret_hash => $4, allowed_models => $5,
-       requests_per_minute => $6, tokens_per_minute => $7, monthly_budget_usd => $8
+       requests_per_minute => $6, tokens_per_minute => $7, monthly_budget_usd => $8, entity_id => $9
      ) as id`,
     [
       workspaceId,
@@ -108,6 +114,7 @@ export async function addKey(
       options.requestsPerMinute ?? null,
       options.tokensPerMinute ?? null,
       options.monthlyBudgetUsd ?? null,
+      options.entityId ?? null,
     ],
   );
   if (!row) throw new Error("no key");

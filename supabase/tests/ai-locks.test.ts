@@ -11,7 +11,6 @@ import {
   forgetReservation,
   outcome,
   settle,
-  type Tenant,
 } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
 import { openPool } from "./pools.ts";
@@ -33,13 +32,31 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
       createTenant(db, { payer, credits: "100000", plan: { requestsPerMinute: 100_000 }, key: limits }),
     ),
   );
+  const labels = ["a", "b"];
+  // Each call counts in the budgets of its key, member, label and workspace. Half of the keys have a label of their own.
   const callers = await Promise.all(
     tenants.flatMap((tenant) =>
-      [tenant, tenant].map(async () => ({ ...tenant, keyHash: (await addKey(db, tenant, limits)).hash })),
+      labels.flatMap((entityId) =>
+        [{ ...limits, entityId }, limits].map(async (options) => ({
+          ...tenant,
+          keyHash: (await addKey(db, tenant, options)).hash,
+          call: options === limits ? { entity_id: entityId } : {},
+        })),
+      ),
     ),
   );
+  const setLabel = "select ai.set_budget('label', ai.label_id($2), $1, $3, $2)";
+  const setMember = "select ai.set_budget('member', $2, $1, $3)";
+  for (const { workspaceId, ownerId } of tenants) {
+    for (const label of labels) await db.query(setLabel, [workspaceId, label, 1000]);
+    await db.query(setMember, [workspaceId, ownerId, 1000]);
+    await db.query("select ai.set_budget('workspace', $1, $1, 1000)", [workspaceId]);
+  }
   const calls = (count: number) =>
-    Array.from({ length: count }, () => chatCall(shuffled(callers)[0] as Tenant, { run_id_suffix: tail() }));
+    Array.from({ length: count }, () => {
+      const caller = shuffled(callers)[0] as (typeof callers)[number];
+      return chatCall(caller, { run_id_suffix: tail(), ...caller.call });
+    });
   const tail = () => randomUUID().slice(-17);
   const first = (await Promise.all(Array.from({ length: 6 }, () => admitAll(db, calls(20))))).flat();
   expect(first.filter(({ refused }) => refused)).toEqual([]);
@@ -64,7 +81,10 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
       const tails = lost.slice(part * 2, part * 2 + 2).map(({ run_id }) => run_id.slice(-17));
       return db.query("select ai.release_orphaned_runs($1)", [JSON.stringify({ tails, asked_ms_ago: 60_000 })]);
     }),
-    ...tenants.flatMap(({ workspaceId, keyId }) => [
+    ...tenants.flatMap(({ workspaceId, keyId, ownerId }) => [
+      () => db.query(setLabel, [workspaceId, "a", 900]),
+      () => db.query(setLabel, [workspaceId, "b", null]),
+      () => db.query(setMember, [workspaceId, ownerId, 900]),
       () => db.query("select ai.set_budget('workspace', $1, $1, 500)", [workspaceId]),
       () => db.query("select ai.set_budget('key', $2, $1, 900)", [workspaceId, keyId]),
       () => db.query("select ai.set_budget('key', $2, $1, null)", [workspaceId, keyId]),
@@ -94,6 +114,17 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
     tenants.map(({ workspaceId }) => workspaceId),
   ]);
   expect(held).toHaveLength(0);
+  const spent = await db.query<{ budgets: string; runs: string }>(
+    `select b.scope, b.label, trim_scale(b.spent_usd)::text as budgets, (
+       select trim_scale(sum(r.cost_usd))::text from ai.runs r
+       where r.workspace_id = b.workspace_id and r.status <> 'running'
+         and case b.scope when 'member' then r.actor_id = b.subject_id when 'label' then r.entity_id = b.label else true end
+     ) as runs
+     from ai.budgets b where b.workspace_id = any ($1) and b.scope in ('member', 'label', 'workspace')`,
+    [tenants.map(({ workspaceId }) => workspaceId)],
+  );
+  expect(spent).toHaveLength(12);
+  expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
 });
 
 test("batches that each hold a run that cannot be booked end all others, whoever else does", {

@@ -21,6 +21,7 @@ describe("each rule of the gateway has one definition, which others call", () =>
     ["credits", "usd_to_credits", ["admit_call", "compute_settlement", "extend_run", "sweep_runs"]],
     ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],
     ["reserved tokens", "reserved_tokens", ["extend_run", "find_offer"]],
+    ["budgets of a call", "budget_scopes", ["find_caller"]],
     ["budget", "reserve_budget", ["reserve_limits"]],
     ["reservation", "reserve_limits", ["admit_call", "extend_run"]],
     ["lock order", "lock_rows", ["admit_calls", "extend_run", "lock_outcomes"]],

@@ -120,6 +120,8 @@ export const credential = z.object({
       allowedModels: z.array(z.string()).nullable(),
       allowedAddresses: z.array(z.string()).nullable(),
       strict: z.boolean(),
+      /** The entity label of all its runs; null where each call names its own. */
+      entityId: z.string().nullable(),
     })
     .nullable(),
   app: z.object({ id: z.uuid(), name: z.string(), displayName: z.string() }).nullable(),
@@ -138,7 +140,7 @@ export const credential = z.object({
   ),
   budgets: z.array(
     z.object({
-      scope: z.enum(["key", "app", "workspace"]),
+      scope: z.enum(["key", "app", "member", "label", "workspace"]),
       limitUsd: amount,
       spentUsd: amount.nullable(),
       reservedUsd: amount.nullable(),

@@ -110,6 +110,10 @@ begin
   if refusal is null and caller.plan_id is null then
     refusal := ai.refusal('service_unavailable');
   end if;
+  if refusal is null and request.entity_id <> caller.entity_id then
+    refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
+  end if;
+  request.entity_id := coalesce(caller.entity_id, request.entity_id);
   if refusal is null then
     offer := ai.find_offer(request, caller, previous);
     refusal := offer.refusal;
@@ -123,7 +127,7 @@ begin
 end
 $$;
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
-  'Returns a call with its caller, model, maximum cost and paying account, or why it is refused. Locks nothing.';
+  'Returns a call with its caller, label, model, maximum cost and paying account, or why it is refused. Locks nothing.';
 
 create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
   language plpgsql
@@ -174,8 +178,6 @@ declare
   held ai.reservation;
   earlier ai.idempotency_keys;
   run_id uuid;
-  key_name text;
-  is_strict boolean := false;
 begin
   if priced.refusal is not null then
     return priced.refusal;
@@ -206,7 +208,7 @@ begin
     return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
   end if;
   held := ai.reserve_limits(
-    caller, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
+    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd, priced.account_id, maximum_credits
   );
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
@@ -238,9 +240,6 @@ begin
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
 
-  if caller.key_id is not null then
-    select k.name, k.is_strict into key_name, is_strict from ai.keys k where k.id = caller.key_id;
-  end if;
   -- As text: building JSON from values looks up how each type is written.
   return format(
     '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
@@ -261,8 +260,8 @@ begin
     (exempt or caller.cost_visible)::text,
     caller.capture::text,
     ai.call_limits(caller, key_window, held.workspace_window),
-    coalesce(to_json(key_name), 'null'),
-    is_strict::text
+    coalesce(to_json(caller.key_name), 'null'),
+    coalesce(caller.is_strict, false)::text
   );
 end
 $$;

@@ -17,6 +17,11 @@ begin
     else
       return null;
   end case;
+  -- Few workspaces have any budget.
+  perform from ai.budgets b where b.workspace_id = caller.workspace_id;
+  if found then
+    caller.budgets := ai.budget_scopes(caller, coalesce(caller.entity_id, request.entity_id));
+  end if;
   if caller.refused is null then
     if request.workspace is null then
       if caller.source = 'app_token' then
@@ -92,7 +97,6 @@ declare
   plan ai.plans;
   policy ai.workspace_policies;
   is_member boolean;
-  budgets text[];
   refused text;
 begin
   -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
@@ -114,11 +118,6 @@ begin
     perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
     is_member := found;
   end if;
-  -- Few workspaces have any.
-  perform from ai.budgets b where b.workspace_id = key.workspace_id;
-  if found then
-    budgets := ai.budget_scopes(key.workspace_id, key.lineage_id, key.external_app_id);
-  end if;
   if key.allowed_addresses is not null or key.external_app_id is not null then
     refused := case
       -- No address told, no address allowed.
@@ -135,7 +134,7 @@ begin
     plan.id, plan.payer, plan.markup, plan.initial_credits,
     least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
     policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
-    coalesce(policy.content_capture, false), is_member, budgets
+    coalesce(policy.content_capture, false), is_member, null, key.entity_id, key.name, key.is_strict
   )::ai.caller;
 end
 $$;
@@ -182,7 +181,6 @@ begin
     return case caller.source when 'session' then caller end;
   end if;
   caller.actor_is_member := private.is_workspace_member(caller.actor_id, caller.workspace_id);
-  caller.budgets := ai.budget_scopes(caller.workspace_id, null, caller.app_id);
   return caller;
 end
 $$;
@@ -212,30 +210,57 @@ comment on function ai.session_caller(jsonb, uuid) is
   'Whom a session''s verified claims stand for, and why the gateway refuses them; nulls once session or account are over. '
   'Trusts the claims: granted to nobody.';
 
-create or replace function ai.budget_scopes(workspace uuid, lineage uuid, app uuid) returns text[]
+create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
   language plpgsql
   stable
   security invoker
 as $$
 begin
   return nullif(array(
-    select b.scope
-    from ai.budgets b
-    where b.workspace_id = workspace and b.subject_id = ai.budget_subject(b.scope, lineage, app, workspace)
+    select s.scope
+    from (
+      values
+        ('key', caller.lineage_id), ('app', caller.app_id), ('member', caller.actor_id), ('label', ai.label_id(label)),
+        ('workspace', caller.workspace_id)
+    ) as s (scope, subject_id)
+    join ai.budgets b
+      on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = caller.workspace_id
   ), '{}');
 end
 $$;
-comment on function ai.budget_scopes(uuid, uuid, uuid) is 'The scopes of the budgets that hold for a key''s lineage, an app and a workspace; null for none.';
+comment on function ai.budget_scopes(ai.caller, text) is
+  'Returns the scopes of the budgets that count a call with a label; null for none. Finds each by its key, since a '
+  'workspace may have budgets of many members and labels.';
 
-create or replace function ai.budget_subject(scope text, lineage uuid, app uuid, workspace uuid) returns uuid
+create or replace function ai.budget_subject(
+  scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
+) returns uuid
   language sql
   immutable
   security invoker
   parallel safe
 as $$
-  select case scope when 'key' then lineage when 'app' then app else workspace end
+  select case scope
+    when 'key' then lineage
+    when 'app' then app
+    when 'member' then actor
+    when 'label' then ai.label_id(label)
+    else workspace
+  end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid) is 'Whose budget a scope means for one run.';
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns whose budget a scope means for one run.';
+
+create or replace function ai.label_id(label text) returns uuid
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select encode(substring(sha256(label::bytea) for 16), 'hex')::uuid
+$$;
+comment on function ai.label_id(text) is
+  'Returns the subject of a label''s budget: half of its SHA-256. Callers choose labels, so nobody may find two with one '
+  'id. Labels have no backslash, which the cast to bytea would read as an escape.';
 
 create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
   language sql

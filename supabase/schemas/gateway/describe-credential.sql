@@ -33,7 +33,8 @@ begin
         'replaced', k.replaced_by is not null,
         'allowedModels', k.allowed_models,
         'allowedAddresses', k.allowed_addresses,
-        'strict', k.is_strict
+        'strict', k.is_strict,
+        'entityId', k.entity_id
       )
       from ai.keys k where k.id = caller.key_id
     ),
@@ -123,20 +124,23 @@ as $$
         'remainingUsd', case when cost_visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0)) end,
         'resetsAt', ai.utc_text((m.month + interval '1 month') at time zone 'UTC')
       )
-      order by case b.scope when 'key' then 1 when 'app' then 2 else 3 end
+      order by array_position(array['key', 'app', 'member', 'label', 'workspace'], b.scope)
     ),
     '[]'
   )
   from (select date_trunc('month', now() at time zone 'UTC') as month) as m
+  cross join unnest((caller).budgets) as s (scope)
   join ai.budgets b
-    on b.workspace_id = (caller).workspace_id
+    on b.scope = s.scope
+    and b.workspace_id = (caller).workspace_id
     and b.limit_usd is not null
-    and b.scope = any ((caller).budgets)
-    and b.subject_id = ai.budget_subject(b.scope, (caller).lineage_id, (caller).app_id, (caller).workspace_id)
+    and b.subject_id = ai.budget_subject(
+      s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, (caller).entity_id
+    )
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 comment on function ai.remaining_budgets(ai.caller, boolean) is
-  'Returns the monthly budgets that apply to a caller, narrowest first. Amounts are left out where the workspace hides '
+  'Returns the monthly budgets that can refuse a caller, narrowest first. Amounts are left out where the workspace hides '
   'provider costs.';
 
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb

@@ -34,10 +34,10 @@ begin
   end if;
 
   select
-    k.revoked_at is not null or k.expires_at <= now(), k.requests_per_minute, k.tokens_per_minute,
+    k.entity_id, k.revoked_at is not null or k.expires_at <= now(), k.requests_per_minute, k.tokens_per_minute,
     least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute)
   into
-    key_is_over, caller.key_requests_per_minute, caller.key_tokens_per_minute,
+    caller.entity_id, key_is_over, caller.key_requests_per_minute, caller.key_tokens_per_minute,
     caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
@@ -49,8 +49,10 @@ begin
   end if;
   caller.lineage_id := run.key_lineage_id;
   caller.app_id := run.app_id;
+  caller.actor_id := run.actor_id;
   caller.workspace_id := run.workspace_id;
   caller.budgets := run.budget_scopes;
+  request.entity_id := run.entity_id;
 
   step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
   if step_usd is null then
@@ -83,7 +85,7 @@ begin
   if not key_window.admitted then
     return ai.limit_refusal('rate_limit_exceeded', caller);
   end if;
-  held := ai.reserve_limits(caller, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
+  held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
     return ai.limit_refusal(held.refused, caller);

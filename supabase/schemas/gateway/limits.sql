@@ -37,7 +37,8 @@ end
 $$;
 comment on function ai.lock_rows(ai.lock_list) is
   'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys, rate '
-  'windows, budgets, balances; each kind sorted. Runs are locked before, and new accounts are opened before.';
+  'windows, budgets, balances; each kind sorted, so budgets of apps, keys, labels, members and workspaces. Runs are locked '
+  'before, and new accounts are opened before.';
 
 create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
   language plpgsql
@@ -71,7 +72,11 @@ begin
     if caller.budgets is not null then
       foreach scope in array caller.budgets loop
         locks.budgets := locks.budgets || row(
-          scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id
+          scope,
+          ai.budget_subject(
+            scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, (call.request).entity_id
+          ),
+          caller.workspace_id
         )::ai.limit_subject;
       end loop;
     end if;
@@ -203,7 +208,7 @@ comment on function ai.rate_limit_headers(timestamptz, bigint[]) is
   'tokens, the workspace''s requests and its tokens; null where there is no limit.';
 
 create or replace function ai.reserve_limits(
-  caller ai.caller, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
+  caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
 ) returns ai.reservation
   language plpgsql
   volatile
@@ -214,7 +219,7 @@ declare
   held ai.reservation;
 begin
   held.budget_scopes := '{}';
-  foreach scope in array array['key', 'app', 'workspace'] loop
+  foreach scope in array array['key', 'app', 'member', 'label', 'workspace'] loop
     if scope = 'workspace' then
       held.workspace_window := ai.consume_rate_limit(
         'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, tokens,
@@ -227,7 +232,12 @@ begin
     end if;
     continue when caller.budgets is null or not scope = any (caller.budgets);
     if not ai.reserve_budget(
-      scope, ai.budget_subject(scope, caller.lineage_id, caller.app_id, caller.workspace_id), caller.workspace_id, amount_usd
+      scope,
+      ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
+      caller.workspace_id,
+      amount_usd,
+      -- A label that the caller chose annotates the call. Only a label that the server wrote can refuse it.
+      scope <> 'label' or caller.entity_id is not null
     ) then
       held.refused := 'budget_exceeded';
       exit;
@@ -246,18 +256,23 @@ begin
   end if;
   if held.refused is not null and held.budget_scopes <> '{}' then
     update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
-    where b.workspace_id = caller.workspace_id
-      and b.scope = any (held.budget_scopes)
-      and b.subject_id = ai.budget_subject(b.scope, caller.lineage_id, caller.app_id, caller.workspace_id);
+    from unnest(held.budget_scopes) as s (scope)
+    where b.scope = s.scope
+      and b.subject_id = ai.budget_subject(
+        s.scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, reserve_limits.label
+      )
+      and b.workspace_id = caller.workspace_id;
   end if;
   return held;
 end
 $$;
-comment on function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric) is
+comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
   'Reserves a provider call in the budgets, the workspace''s rate window and the balance, or says in refused which of them '
   'has no room and reserves none of the amounts. The rows are locked.';
 
-create or replace function ai.reserve_budget(scope text, subject uuid, workspace uuid, amount_usd numeric) returns boolean
+create or replace function ai.reserve_budget(
+  scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
+) returns boolean
   language plpgsql
   volatile
   security invoker
@@ -274,7 +289,8 @@ begin
     and b.subject_id = subject
     and b.workspace_id = workspace
     and (
-      b.limit_usd is null
+      not enforced
+      or b.limit_usd is null
       -- A budget of 0 refuses free calls, too.
       or b.limit_usd > 0
         and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
@@ -295,8 +311,8 @@ begin
   return false;
 end
 $$;
-comment on function ai.reserve_budget(text, uuid, uuid, numeric) is
-  'Holds an amount of a monthly budget, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
+comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
+  'Holds an amount of a monthly budget; if it is enforced, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
   'the first of a month, and then at most one a minute.';
 
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)

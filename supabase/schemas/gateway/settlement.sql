@@ -73,7 +73,9 @@ begin
     end if;
     foreach scope in array run.budget_scopes loop
       locks.budgets := locks.budgets || row(
-        scope, ai.budget_subject(scope, run.key_lineage_id, run.app_id, run.workspace_id), run.workspace_id
+        scope,
+        ai.budget_subject(scope, run.workspace_id, run.key_lineage_id, run.app_id, run.actor_id, run.entity_id),
+        run.workspace_id
       )::ai.limit_subject;
     end loop;
     if run.account_id is not null then
@@ -328,7 +330,9 @@ begin
     join ai.budgets x
       on x.scope = t.scope
       and x.workspace_id = (c.run).workspace_id
-      and x.subject_id = ai.budget_subject(t.scope, (c.run).key_lineage_id, (c.run).app_id, (c.run).workspace_id)
+      and x.subject_id = ai.budget_subject(
+        t.scope, (c.run).workspace_id, (c.run).key_lineage_id, (c.run).app_id, (c.run).actor_id, (c.run).entity_id
+      )
     group by x.scope, x.subject_id, x.workspace_id
   ) as due
   where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;

@@ -26,6 +26,8 @@ begin
         'endsAt', ai.utc_text((a.month + interval '1 month') at time zone 'UTC'),
         'threshold', a.threshold,
         'limitUsd', trim_scale(a.limit_usd)::text,
+        'enforced', a.scope <> 'label'
+          or ai.is_label_enforced(ai.budget_name(a.scope, a.subject_id, a.workspace_id), a.workspace_id),
         'refusing', a.threshold = 100 and a.spent_usd < a.limit_usd,
         'spentUsd', case when v.visible then trim_scale(a.spent_usd)::text end,
         'reservedUsd', case when v.visible then trim_scale(a.reserved_usd)::text end,
@@ -199,10 +201,15 @@ as $$
       order by k.created_at desc limit 1
     )
     when 'app' then ai.app_label(subject)
+    when 'member' then (select p.display_name from public.profiles p where p.id = subject)
+    when 'label' then (
+      select b.label from ai.budgets b
+      where b.scope = 'label' and b.subject_id = subject and b.workspace_id = workspace
+    )
     else (select w.name from public.workspaces w where w.id = workspace)
   end
 $$;
-comment on function ai.budget_name(text, uuid, uuid) is 'What a budget''s subject is called: its key, app or workspace.';
+comment on function ai.budget_name(text, uuid, uuid) is 'Returns the name of a budget''s key, app, member, label or workspace.';
 
 create or replace function ai.budget_recipients(scope text, workspace uuid) returns setof text
   language sql

@@ -1,4 +1,4 @@
--- Budgets of a workspace, its apps and its keys. A change holds from the next call on.
+-- Budgets of a workspace, its apps, keys, members and labels. A change holds from the next call on.
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.read_budgets(
@@ -30,8 +30,9 @@ begin
           'position', p.position,
           'scope', p.scope,
           'subjectId', p.subject_id,
-          'name', p.name,
+          'name', coalesce(p.label, ai.budget_name(p.scope, p.subject_id, workspace)),
           'live', p.live,
+          'enforced', p.scope <> 'label' or ai.is_label_enforced(p.label, workspace),
           'limitUsd', trim_scale((p.budget).limit_usd)::text,
           'spentUsd', case when visible then trim_scale(p.spent)::text end,
           'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
@@ -55,17 +56,16 @@ begin
         order by p.position collate "C"
       ), '[]')
       from (
-        select s.*, b as budget, x.spent, n.name, o.position
+        select s.*, b as budget, x.spent, o.position
         from ai.budget_subjects(workspace, with_keys) s
         left join ai.budgets b
           on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
         cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
-        cross join lateral (select ai.budget_name(s.scope, s.subject_id, workspace) as name) as n
         -- Of what nobody can change, so that each has its place in the list for good.
         cross join lateral (
           select array[
-            case s.scope when 'workspace' then '1' when 'app' then '2' else '3' end,
-            coalesce(to_char(s.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), ''),
+            array_position(array['workspace', 'app', 'key', 'member', 'label'], s.scope)::text,
+            coalesce(s.label, to_char(s.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), ''),
             s.subject_id::text
           ] as position
         ) as o
@@ -81,13 +81,15 @@ $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
   '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope and by when their subjects were made; '
+  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '
+  'when their subjects were made; '
   'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
-  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it.';
+  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
+  'enforced: whether it can refuse calls.';
 
 -- Definer: as ai.read_budgets; and the service role writes no budgets.
 create or replace function ai.change_budget(
-  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text
+  member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null
 ) returns jsonb
   language plpgsql
   volatile
@@ -103,9 +105,14 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   perform ai.lock_policy(workspace);
-  perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
-  if not found then
-    return jsonb_build_object('outcome', 'not_found');
+  if scope = 'label' then
+    -- Any label may have one, used or not.
+    subject := ai.label_id(label);
+  else
+    perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
+    if not found then
+      return jsonb_build_object('outcome', 'not_found');
+    end if;
   end if;
   select b.limit_usd into standing
   from ai.budgets b
@@ -116,7 +123,7 @@ begin
   if wanted is not distinct from standing then
     return jsonb_build_object('outcome', 'unchanged');
   end if;
-  perform ai.set_budget(scope, subject, workspace, wanted);
+  perform ai.set_budget(scope, subject, workspace, wanted, label);
   perform set_config('gatehouse.actor_id', member_id::text, true);
   perform private.log_workspace_change(
     workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
@@ -125,12 +132,15 @@ begin
   return jsonb_build_object('outcome', 'changed');
 end
 $$;
-comment on function ai.change_budget(uuid, uuid, text, uuid, text, text) is
-  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. '
+comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
+  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. Scope '
+  'label takes the label itself; its subject follows. '
   'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
   'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
 
-create or replace function ai.set_budget(scope text, subject uuid, workspace uuid, limit_usd numeric) returns void
+create or replace function ai.set_budget(
+  scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null
+) returns void
   language plpgsql
   volatile
   security invoker
@@ -154,9 +164,9 @@ begin
     perform ai.reset_budget_alert(set_budget.scope, subject, workspace);
     return;
   end if;
-  insert into ai.budgets as b (scope, subject_id, workspace_id, limit_usd, period_start, spent_usd)
+  insert into ai.budgets as b (scope, subject_id, workspace_id, label, limit_usd, period_start, spent_usd)
   select
-    set_budget.scope, subject, workspace, set_budget.limit_usd, month,
+    set_budget.scope, subject, workspace, set_budget.label, set_budget.limit_usd, month,
     coalesce(sum(r.cost_usd), 0)
   from ai.runs r
   where r.workspace_id = workspace
@@ -164,27 +174,30 @@ begin
     and case set_budget.scope
       when 'workspace' then true
       when 'app' then r.app_id = subject
+      when 'member' then r.actor_id = subject
+      when 'label' then r.entity_id = set_budget.label
       else r.key_lineage_id = subject
     end;
 end
 $$;
-comment on function ai.set_budget(text, uuid, uuid, numeric) is
-  'Sets the monthly budget of a workspace, of an app in it or of a key''s lineage; null takes it away. A first one begins '
+comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
+  'Sets the monthly budget of a workspace, or of an app, a key''s lineage, a member or a label in it; null takes it away. '
+  'A first one begins '
   'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
   'ai.lock_policy.';
 
 create or replace function ai.budget_subjects(workspace uuid, with_keys boolean)
-  returns table (scope text, subject_id uuid, live boolean, since timestamptz)
+  returns table (scope text, subject_id uuid, live boolean, since timestamptz, label text)
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select 'workspace', workspace, true, null::timestamptz
+  select 'workspace', workspace, true, null::timestamptz, null::text
   union all
   select 'app', s.app_id, ai.app_can_act_in_workspace(s.app_id, workspace), (
     select a.created_at from private.apps a where a.id = s.app_id
-  )
+  ), null
   from (
     select l.app_id from private.app_workspaces l join private.apps a on a.id = l.app_id and a.kind = 'external'
     where l.workspace_id = workspace
@@ -193,14 +206,48 @@ as $$
   ) as s (app_id)
   union all
   select 'key', k.lineage_id, bool_or(k.revoked_at is null and (k.expires_at is null or k.expires_at > now())),
-    min(k.created_at)
+    min(k.created_at), null
   from ai.keys k
   where with_keys and k.workspace_id = workspace
   group by k.lineage_id
+  union all
+  select 'member', s.user_id, private.is_workspace_member(s.user_id, workspace), (
+    select p.created_at from public.profiles p where p.id = s.user_id
+  ), null
+  from (
+    select m.user_id from public.workspace_members m where m.workspace_id = workspace
+    union
+    select b.subject_id from ai.budgets b where b.workspace_id = workspace and b.scope = 'member' and b.limit_usd is not null
+  ) as s (user_id)
+  union all
+  select 'label', ai.label_id(s.label), true, null, s.label
+  from (
+    select k.entity_id from ai.keys k
+    where k.workspace_id = workspace and k.entity_id is not null and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+    union
+    select b.label from ai.budgets b where b.workspace_id = workspace and b.scope = 'label' and b.limit_usd is not null
+  ) as s (label)
 $$;
 comment on function ai.budget_subjects(uuid, boolean) is
-  'What can have a budget in a workspace: itself, its external apps, and its keys, rotated ones being one. live: whether '
-  'it can call still; since: when it was made, which never changes.';
+  'Returns what can have a budget in a workspace: itself, its external apps, its keys (rotated ones are one), its members, '
+  'and the labels that have one or that a live key carries. live: whether it can call still; since: when it was made, '
+  'which never changes.';
+
+create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select from ai.keys k
+    where k.workspace_id = workspace and k.entity_id = is_label_enforced.label and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+  )
+$$;
+comment on function ai.is_label_enforced(text, uuid) is
+  'Returns whether a live key carries a label. Only such keys'' calls can be refused for the label''s budget.';
 
 create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
   language sql

@@ -66,7 +66,7 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   insert into ai.keys (
     id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id
   )
   select
     id, id, workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'), issue_key.lookup,
@@ -76,7 +76,7 @@ begin
     case when jsonb_typeof(key -> 'allowedAddresses') = 'array'
       then array(select address::cidr from jsonb_array_elements_text(key -> 'allowedAddresses') as address) end,
     (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
-    coalesce((key ->> 'strict')::boolean, false)
+    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId'
   from (select gen_random_uuid() as id) as made_id
   returning * into made;
   if key ->> 'monthlyBudgetUsd' is not null then
@@ -126,7 +126,7 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   insert into ai.keys (
     lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id
   )
   values (
     old.lineage_id, workspace,
@@ -134,7 +134,7 @@ begin
     case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
     old.name, old.environment, rotate_key.lookup,
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
-    old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict
+    old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict, old.entity_id
   )
   returning * into made;
   update ai.keys k
@@ -227,6 +227,7 @@ as $$
     'allowedModels', to_jsonb((key).allowed_models),
     'allowedAddresses', to_jsonb((key).allowed_addresses),
     'strict', (key).is_strict,
+    'entityId', (key).entity_id,
     'requestsPerMinute', (key).requests_per_minute,
     'tokensPerMinute', (key).tokens_per_minute,
     'externalApp', (
@@ -273,7 +274,8 @@ create or replace function ai.create_key(
   requests_per_minute integer default null,
   tokens_per_minute bigint default null,
   monthly_budget_usd numeric default null,
-  expires_at timestamptz default null
+  expires_at timestamptz default null,
+  entity_id text default null
 ) returns uuid
   language plpgsql
   volatile
@@ -291,12 +293,12 @@ begin
 
   insert into ai.keys (
     id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
-    requests_per_minute, tokens_per_minute, expires_at
+    requests_per_minute, tokens_per_minute, expires_at, entity_id
   )
   values (
     key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
     create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
-    create_key.tokens_per_minute, create_key.expires_at
+    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
   );
 
   if monthly_budget_usd is not null then

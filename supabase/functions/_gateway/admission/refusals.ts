@@ -25,6 +25,10 @@ const advice = new Map([
     "unsupported_parameter service_tier",
     "A provider of this model has no price for the service tier. Leave it out, or name a tier with a price.",
   ],
+  [
+    "invalid_request X-Platform-Entity-Id",
+    "The key has an entity label of its own. Send no X-Platform-Entity-Id header, or one with that label.",
+  ],
   ["invalid_request voice", "The model has no such voice. GET /v1/models lists the voices of each."],
 ]);
 

@@ -8,6 +8,8 @@ drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
 
+drop function ai.read_budgets(uuid, uuid, text[], integer);
+
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
@@ -782,7 +784,9 @@ $$;
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.read_budgets(
-  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50
+  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
+  -- Those that every server knows. The release before refuses others.
+  scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
   stable
@@ -849,7 +853,8 @@ begin
             s.subject_id::text
           ] as position
         ) as o
-        where (s.live or (b.limit_usd is not null and x.spent > 0))
+        where s.scope = any (scopes)
+          and (s.live or (b.limit_usd is not null and x.spent > 0))
           and (after is null or o.position collate "C" > after collate "C")
         order by o.position collate "C"
         limit page_size
@@ -1268,15 +1273,6 @@ comment on function ai.lock_rows(ai.lock_list) is
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
   'Returns a call with its caller, label, model, maximum cost and paying account, or why it is refused. Locks nothing.';
 
-comment on function ai.read_budgets(uuid, uuid, text[], integer) is
-  'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
-  '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '
-  'when their subjects were made; '
-  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
-  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
-  'enforced: whether it can refuse calls.';
-
 comment on function ai.remaining_budgets(ai.caller, boolean) is
   'Returns the monthly budgets that can refuse a caller, narrowest first. Amounts are left out where the workspace hides '
   'provider costs.';
@@ -1309,6 +1305,15 @@ comment on function ai.label_id(text) is
   'Returns the subject of a label''s budget: half of its SHA-256. Callers choose labels, so nobody may find two with one '
   'id. Labels have no backslash, which the cast to bytea would read as an escape.';
 
+comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
+  'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
+  '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
+  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '
+  'when their subjects were made; '
+  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
+  'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
+  'enforced: whether it can refuse calls.';
+
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
   'Holds an amount of a monthly budget; if it is enforced, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
   'the first of a month, and then at most one a minute.';
@@ -1324,3 +1329,5 @@ comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
   'ai.lock_policy.';
 
 grant execute on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) to service_role;
+
+grant execute on function ai.read_budgets(uuid, uuid, text[], integer, text[]) to service_role;

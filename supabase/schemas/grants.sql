@@ -311,7 +311,7 @@ grant execute on function
   ai.read_workspace_policy(uuid, uuid),
   ai.change_workspace_policy(uuid, uuid, jsonb),
   ai.read_policy_options(uuid, uuid),
-  ai.read_budgets(uuid, uuid, text[], integer),
+  ai.read_budgets(uuid, uuid, text[], integer, text[]),
   ai.change_budget(uuid, uuid, text, uuid, text, text, text),
   ai.sweep_budget_alerts(integer),
   ai.queue_budget_alert_mails(jsonb, text, text),

@@ -10,6 +10,7 @@ type Budget = {
   subjectId: string;
   name: string;
   live: boolean;
+  enforced: boolean;
   limitUsd: string | null;
   usedUp: boolean;
 };
@@ -18,9 +19,11 @@ type Asker = Pick<Tenant, "ownerId" | "workspaceId">;
 
 const read = (db: Database, { ownerId, workspaceId }: Asker) =>
   db.asRole("service_role", async () => {
-    const sql = "select ai.read_budgets($1, $2) as answer";
+    const sql = `select ai.read_budgets($1, $2, scopes => '${allScopes}') as answer`;
     return (await one<{ answer: Answer }>(db, { sql, values: [ownerId, workspaceId] })).answer;
   });
+
+const allScopes = "{workspace,app,key,member,label}";
 
 type Change = {
   scope?: string;
@@ -111,7 +114,7 @@ describe("a workspace's budgets", () => {
     ];
     const paged: (Budget & { position?: string[] })[] = [];
     while (paged.length < expected.length) {
-      const sql = "select ai.read_budgets($1, $2, $3, 2) as answer";
+      const sql = `select ai.read_budgets($1, $2, $3, 2, '${allScopes}') as answer`;
       const values = [tenant.ownerId, tenant.workspaceId, paged.at(-1)?.position ?? null];
       const { answer } = await one<{ answer: Answer }>(db, { sql, values });
       expect(answer.budgets.length).toBe(Math.min(2, expected.length - paged.length));
@@ -124,6 +127,50 @@ describe("a workspace's budgets", () => {
       await db.query("update ai.keys set name = $2 where workspace_id = $1", [tenant.workspaceId, `n${paged.length}`]);
     }
     expect(paged.map(({ subjectId }) => subjectId)).toEqual(expected);
+  });
+
+  test("are those of workspace, apps and keys for a server of the release before", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await change(db, tenant, { scope: "label", label: "b", limit: "1" });
+    const values = [tenant.ownerId, tenant.workspaceId];
+    const { answer } = await one<{ answer: Answer }>(db, { sql: "select ai.read_budgets($1, $2) as answer", values });
+    expect(answer.budgets.map(({ scope }) => scope)).toEqual(["workspace", "key"]);
+  });
+
+  test("of a label say whether a live key carries it", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { entityId: "carried" } });
+    await change(db, tenant, { scope: "label", label: "warns", limit: "1" });
+    const labels = async () =>
+      (await read(db, tenant)).budgets
+        .filter(({ scope }) => scope === "label")
+        .map(({ name, enforced, limitUsd }) => [name, enforced, limitUsd]);
+    expect(await labels()).toEqual([
+      ["carried", true, null],
+      ["warns", false, "1"],
+    ]);
+    await change(db, tenant, { scope: "label", label: "carried", limit: "2.5" });
+    await db.query("update ai.keys set revoked_at = now() where workspace_id = $1", [tenant.workspaceId]);
+    await change(db, tenant, { scope: "label", label: "warns", limit: null, was: "1" });
+    expect(await labels()).toEqual([["carried", false, "2.5"]]);
+    const lines = await db.query(
+      "select subject from public.workspace_audit_log where workspace_id = $1 and action = 'budget.changed' order by id",
+      [tenant.workspaceId],
+    );
+    expect(lines.map(({ subject }) => subject)).toEqual(["warns", "carried", "warns"]);
+  });
+
+  test("of a member who has left are listed while they have spent something", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { sub: subject } = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
+    await change(db, tenant, { scope: "member", subject, limit: "1" });
+    await db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", [
+      tenant.workspaceId,
+      subject,
+    ]);
+    const ofMember = async () => (await read(db, tenant)).budgets.find(({ subjectId }) => subjectId === subject);
+    expect(await ofMember()).toBeUndefined();
+    await db.query("update ai.budgets set spent_usd = 0.1 where workspace_id = $1", [tenant.workspaceId]);
+    expect(await ofMember()).toMatchObject({ live: false, limitUsd: "1" });
   });
 
   test("are read with use_ai_studio, those of keys by who manages keys or the policy", async ({ db }) => {

@@ -1,9 +1,12 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { isLabel } from "#shared/labels.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { BudgetList, budgetKey, type OpenBudget } from "../../studio/budgets/budget-list.tsx";
+import { BudgetList, budgetKey, newLabelKey, type OpenBudget, subjectOf } from "../../studio/budgets/budget-list.tsx";
 import {
+  type Budget,
+  type BudgetSubject,
   budgetForm,
   budgetPermissions,
   changeBudget,
@@ -33,12 +36,18 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id, ...page });
   const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const changed = search.get("done") ?? "";
-  const done = listed.budgets.find((budget) => budgetKey(budget) === changed);
+  const done = listed.budgets.find((budget) => budgetKey(subjectOf(budget)) === changed);
   return {
     workspace,
     ...listed,
     cursor,
-    mayChange: { workspace: may("workspace"), app: may("app"), key: may("key") },
+    mayChange: {
+      workspace: may("workspace"),
+      app: may("app"),
+      key: may("key"),
+      member: may("member"),
+      label: may("label"),
+    },
     change: search.get("change"),
     done: done ? { name: done.name, limitUsd: done.limitUsd } : null,
     now: new Date().toISOString(),
@@ -50,18 +59,24 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const form = budgetForm.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", { requestId });
-  const { scope, subjectId, readUsd, intent, limitUsd: typed } = form.data;
-  const key = budgetKey({ scope, subjectId });
+  const { readUsd, intent, limitUsd: typed, ...of } = form.data;
+  const key = budgetKey(of);
   const limitUsd = intent === "remove" ? null : readBudgetAmount(typed);
-  const answer = (status: number, open: OpenBudget, meanwhile: { limitUsd: string | null } | null = null) =>
-    data({ open, meanwhile }, { status });
-  if (intent === "save" && limitUsd === null) {
-    const error = "Enter an amount in dollars, such as 50 or 12.50";
-    return answer(400, { key, typed, error });
+  const noAmount = intent === "save" && limitUsd === null ? "Enter an amount in dollars, such as 50 or 12.50" : null;
+  const noLabel = of.scope === "label" && !isLabel(of.label) ? "Enter a label, such as customer:7" : null;
+  if (noAmount !== null || noLabel !== null) {
+    const open: OpenBudget = { key, typed, error: noAmount };
+    return data(
+      { open: withLabel(open, { of, error: noLabel, standingUsd: readUsd }), meanwhile: null },
+      { status: 400 },
+    );
   }
-  const change = { userId: user.id, workspaceId: workspace.id, scope, subjectId, readUsd, limitUsd };
+  const change = { userId: user.id, workspaceId: workspace.id, of, readUsd, limitUsd };
   const changed = await changeBudget(context, change);
-  if (changed.outcome === "changed_meanwhile") return answer(409, { key, typed, error: null }, changed);
+  if (changed.outcome === "changed_meanwhile") {
+    const open = withLabel({ key, typed, error: null }, { of, error: null, standingUsd: changed.limitUsd });
+    return data({ open, meanwhile: changed }, { status: 409 });
+  }
   const cursor = new URL(request.url).searchParams.get("cursor") ?? "";
   throw redirect(`/workspaces/${workspace.id}/ai/budgets${searchWith("", { cursor, done: key })}`, 303);
 }
@@ -70,7 +85,7 @@ export default function BudgetsPage() {
   const { workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const open = answer?.open ?? (change ? { key: change, typed: null, error: null } : null);
+  const open = openForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
   const anew = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
   return (
     <StudioPage
@@ -112,13 +127,27 @@ export default function BudgetsPage() {
           </li>
           <li>What calls under way may cost at most is held, and given back when they are done and charged.</li>
           <li>
-            At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and those who manage its
-            AI policy get an email, for a key also those who manage keys: they can do something about it.
+            At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and members who manage its
+            AI policy get an email. For a key's budget, members who manage keys get it too.
           </li>
         </ul>
       </Card>
     </StudioPage>
   );
+}
+
+/** Keeps a typed label with its form. */
+function withLabel(
+  open: OpenBudget,
+  { of, error, standingUsd }: { of: BudgetSubject; error: string | null; standingUsd: string | null },
+): OpenBudget {
+  return of.scope === "label" ? { ...open, label: { typed: of.label, error, standingUsd } } : open;
+}
+
+/** Opens the form for a new label if the label that came back is not listed. */
+function openForm(open: OpenBudget | null, budgets: Budget[]): OpenBudget | null {
+  const isListed = budgets.some((budget) => budgetKey(subjectOf(budget)) === open?.key);
+  return open?.label && !isListed ? { ...open, key: newLabelKey } : open;
 }
 
 function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {

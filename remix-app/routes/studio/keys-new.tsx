@@ -57,6 +57,11 @@ const fields: FieldText[] = [
   { name: "environment", label: "Environment", hint: "Such as production or staging. Optional." },
   { name: "expiresOn", label: "Expires on", type: "date", hint: "Optional. The day begins at midnight UTC." },
   { name: "monthlyBudgetUsd", label: "Monthly budget in dollars", hint: "Optional. Calls beyond it are refused." },
+  {
+    name: "entityId",
+    label: "Entity label",
+    hint: "Optional. Labels every call of the key, such as customer:7. The label's budget then holds for them.",
+  },
   { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },
   { name: "allowedModels", label: "Models", hint: "Optional. Ids, separated by spaces; others are refused." },

@@ -10,6 +10,7 @@ const alert: BudgetAlert = {
   month: "2026-11-01",
   endsAt: "2026-12-01T00:00:00.000Z",
   threshold: 80,
+  enforced: true,
   limitUsd: "10.1",
   refusing: false,
   spentUsd: "8.080000000001",
@@ -28,7 +29,7 @@ Workspace: Acme
 Budget: $10.10 for November 2026
 Spent: $8.080000000001
 
-Calls go on. One whose dearest possible cost is more than what is left is refused, until the budget starts anew on 1 December 2026, 00:00 UTC, or is raised.
+Calls continue. A call whose maximum cost is more than what is left is refused until the next month's budget begins on 1 December 2026, 00:00 UTC, or this one is raised.
 
 See and change budgets: https://example.test/workspaces/w/ai/budgets
 
@@ -40,7 +41,7 @@ test("a budget that is used up says that calls are refused", () => {
   const { subject, text } = mail({ threshold: 100, scope: "key", subject: "Nightly" });
   expect(subject).toBe("100% of the monthly budget of a key is spent");
   expect(text).toContain("The monthly budget of the key Nightly is spent.");
-  expect(text).toContain("Its calls are refused until the budget starts anew on 1 December 2026, 00:00 UTC");
+  expect(text).toContain("Its calls are refused until the next month's budget begins on 1 December 2026, 00:00 UTC");
 });
 
 test("a budget that has too little left for calls says that they are refused, and exactly what is left", () => {
@@ -54,13 +55,31 @@ Spent: $8.080000000001
 Held by calls under way: $0.50
 Left: $1.519999999999
 
-Each call whose dearest possible cost is more than what is left is refused until the budget starts anew on 1 December 2026, 00:00 UTC, or is raised.
+Each call whose maximum cost is more than what is left is refused until the next month's budget begins on 1 December 2026, 00:00 UTC, or this one is raised.
 
 See and change budgets: https://example.test/workspaces/w/ai/budgets
 
 You get this as an owner of the workspace, or because your role manages its AI policy.`,
   });
   expect(mail({ threshold: 100, refusing: true, reservedUsd: "0" }).text).not.toContain("Held");
+});
+
+test("a member's budget names the member", () => {
+  const { subject, text } = mail({ scope: "member", subject: "Ada" });
+  expect(subject).toBe("80% of the monthly budget of a member is spent");
+  expect(text).toContain("At least 80% of the monthly budget of the member Ada is spent.");
+});
+
+test("a label's budget names the label and the calls that it refuses", () => {
+  const { subject, text } = mail({ scope: "label", subject: "customer:7", threshold: 100 });
+  expect(subject).toBe("100% of the monthly budget of a label is spent");
+  expect(text).toContain("The monthly budget of the label customer:\u200A7 is spent.");
+  expect(text).toContain("Calls of keys with this label are refused until");
+});
+
+test("a label's budget that no key carries says that it only warns", () => {
+  const { text } = mail({ scope: "label", subject: "customer:7", threshold: 100, enforced: false });
+  expect(text).toContain("Calls are not refused: no key carries this label, so its budget only warns.");
 });
 
 test("what the workspace hides is not told", () => {

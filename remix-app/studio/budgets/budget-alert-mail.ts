@@ -4,7 +4,7 @@ import { exactUsd } from "../../ui/format-amount.ts";
 
 /** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
 export interface BudgetAlert {
-  scope: "workspace" | "app" | "key";
+  scope: "workspace" | "app" | "key" | "member" | "label";
   subjectId: string;
   /** Null where it is gone. */
   subject: string | null;
@@ -15,6 +15,8 @@ export interface BudgetAlert {
   /** When the budget starts anew, RFC 3339. */
   endsAt: string;
   threshold: 50 | 80 | 100;
+  /** Whether calls can be refused: a label's budget refuses only calls of keys that carry the label. */
+  enforced: boolean;
   limitUsd: string;
   /** Not all is spent, but what is left is too little for calls: they are refused. Then the threshold is 100. */
   refusing: boolean;
@@ -43,7 +45,9 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
     text: [
       news,
       facts.join("\n"),
-      `${consequence} until the budget starts anew on ${dayOf(endsAt)}, 00:00 UTC, or is raised.`,
+      alert.enforced || refusing
+        ? `${consequence} until the next month's budget begins on ${dayOf(endsAt)}, 00:00 UTC, or this one is raised.`
+        : "Calls are not refused: no key carries this label, so its budget only warns.",
       `See and change budgets: ${origin}/workspaces/${workspaceId}/ai/budgets`,
       `You get this as an owner of the workspace, or because your role manages its AI policy${alert.scope === "key" ? " or its keys" : ""}.`,
     ].join("\n\n"),
@@ -51,22 +55,25 @@ export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string
 }
 
 function newsWords({ threshold, refusing, scope }: BudgetAlert, whose: string) {
+  // Other calls with the label continue.
+  const calls = scope === "label" ? "Calls of keys with this label" : "Its calls";
+  const call = scope === "label" ? "call of a key with this label" : "call";
   const budget = `the monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;
   if (refusing) {
     return {
       subject: `Calls are refused: ${budget} is used up`,
       news: `Calls are refused: too little is left of the monthly budget of ${whose}.`,
-      consequence: "Each call whose dearest possible cost is more than what is left is refused",
+      consequence: `Each ${call} whose maximum cost is more than what is left is refused`,
     };
   }
   const subject = `${threshold}% of ${budget} is spent`;
   if (threshold === 100) {
-    return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: "Its calls are refused" };
+    return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: `${calls} are refused` };
   }
   return {
     subject,
     news: `At least ${threshold}% of the monthly budget of ${whose} is spent.`,
-    consequence: "Calls go on. One whose dearest possible cost is more than what is left is refused,",
+    consequence: `Calls continue. A ${call} whose maximum cost is more than what is left is refused`,
   };
 }
 

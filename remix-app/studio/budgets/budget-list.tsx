@@ -7,18 +7,28 @@ import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { searchWith } from "../range.ts";
-import type { Budget, BudgetScope } from "./budgets.ts";
+import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
 
-/** What stands in the address of a budget that is being changed. */
-export function budgetKey({ scope, subjectId }: Pick<Budget, "scope" | "subjectId">): string {
-  return `${scope}.${subjectId}`;
+/** Names a budget in the page's address. */
+export function budgetKey(of: BudgetSubject): string {
+  return of.scope === "label" ? `label.${of.label}` : `${of.scope}.${of.subjectId}`;
 }
 
-/** A form that is open, with what was typed where it came back. */
+/** Returns what a listed budget is of. The name of a label's budget is the label. */
+export function subjectOf({ scope, subjectId, name }: Budget): BudgetSubject {
+  return scope === "label" ? { scope, label: name ?? "" } : { scope, subjectId };
+}
+
+/** The key of the form that takes a label which is not listed. */
+export const newLabelKey = "label.";
+
+/** A form that is open, with what was typed if it was refused. */
 export interface OpenBudget {
   key: string;
   typed: string | null;
   error: string | null;
+  /** Of the form for a new label. */
+  label?: { typed: string; error: string | null; standingUsd: string | null };
 }
 
 const concerns: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
@@ -34,6 +44,18 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
     title: "Keys",
     lead: "A key keeps its budget, and what it has spent, when it is rotated.",
     empty: "No key yet. A key can get its budget when it is made.",
+  },
+  {
+    scope: "member",
+    title: "Members",
+    lead: "Limits the calls that a member makes, and those of the keys and apps that act for them.",
+    empty: "",
+  },
+  {
+    scope: "label",
+    title: "Labels",
+    lead: "Counts the calls with an entity label (X-Platform-Entity-Id). Callers choose that header, so the budget only warns, except for keys created with the label: their calls are refused.",
+    empty: "No label has a budget.",
   },
 ];
 
@@ -69,7 +91,7 @@ export function BudgetList({
           {own.length === 0 ? <p className="text-muted">{empty}</p> : null}
           <ul>
             {own.map((budget) => {
-              const key = budgetKey(budget);
+              const key = budgetKey(subjectOf(budget));
               const isOpen = mayChange[scope] && open?.key === key;
               const words = budget.limitUsd === null ? "Set" : "Change";
               const name = budget.name ?? "Without a name";
@@ -101,24 +123,80 @@ export function BudgetList({
               );
             })}
           </ul>
+          {scope === "label" && mayChange.label ? <NewLabelBudget open={open} cursor={cursor} /> : null}
         </Card>
       );
     });
 }
 
+function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: string }) {
+  if (open?.key !== newLabelKey) {
+    return (
+      <Link
+        id={newLabelKey}
+        to={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
+        className={`${buttonClass("secondary")} mt-4`}
+      >
+        Add a label's budget
+      </Link>
+    );
+  }
+  const { typed, error, label } = open;
+  const page = searchWith("", { cursor });
+  return (
+    <PostForm action={page} noValidate id={newLabelKey} className="mt-4 max-w-108 scroll-mt-6 space-y-4">
+      <ErrorSummary id="budget-error" fields={{ label: label?.error, limitUsd: error }} />
+      <input type="hidden" name="scope" value="label" />
+      <input type="hidden" name="readUsd" value={label?.standingUsd ?? ""} />
+      <Field
+        name="label"
+        label="Label"
+        hint="Up to 128 letters, digits, dots, underscores, colons and hyphens, such as customer:7."
+        autoComplete="off"
+        defaultValue={label?.typed ?? ""}
+        error={label?.error}
+      />
+      <Field
+        name="limitUsd"
+        label="Monthly budget, in dollars"
+        inputMode="decimal"
+        autoComplete="off"
+        defaultValue={typed ?? ""}
+        error={error}
+      />
+      <div className="flex flex-wrap gap-3">
+        <Button name="intent" value="save">
+          Save budget
+        </Button>
+        <Link to={page} className={buttonClass("secondary")}>
+          Cancel
+        </Link>
+      </div>
+    </PostForm>
+  );
+}
+
 /** @param props.page the address of the list's page, as a search */
 function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
-  const { scope, subjectId, limitUsd, name } = budget;
+  const { scope, subjectId, limitUsd, name, enforced } = budget;
   return (
     <PostForm action={page} noValidate className="max-w-108 space-y-4">
       <ErrorSummary id="budget-error" fields={{ limitUsd: error }} />
       <input type="hidden" name="scope" value={scope} />
-      <input type="hidden" name="subjectId" value={subjectId} />
+      {scope === "label" ? (
+        <input type="hidden" name="label" value={name ?? ""} />
+      ) : (
+        <input type="hidden" name="subjectId" value={subjectId} />
+      )}
       <input type="hidden" name="readUsd" value={limitUsd ?? ""} />
       <Field
         name="limitUsd"
         label={`Monthly budget of ${name ?? "this"}, in dollars`}
-        hint="Holds from the next call on. 0 refuses every call."
+        hint={
+          enforced
+            ? "Holds from the next call on. 0 refuses every call."
+            : "Warns by email. No key carries this label, so no call is refused."
+        }
         inputMode="decimal"
         autoComplete="off"
         defaultValue={typed ?? limitUsd ?? ""}
@@ -149,7 +227,7 @@ const fills = [
 
 /** What a budget has used, as a bar and in words. */
 function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
-  const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, warned } = budget;
+  const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, enforced, warned } = budget;
   if (limitUsd === null) return <p className="text-muted">No budget.</p>;
   if (spentUsd === null) {
     return (
@@ -184,9 +262,8 @@ function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
           className={usedUp ? "fill-bad" : fills.find(({ from }) => percent >= from)?.look}
         />
       </svg>
-      {usedUp ? (
-        <p className="text-bad text-small">Used up: calls are refused until it starts anew or is raised.</p>
-      ) : null}
+      {usedUp ? <p className="text-bad text-small">{usedUpWords(budget)}</p> : null}
+      {enforced ? null : <p className="text-muted text-small">Only warns: no key carries this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
           Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />
@@ -194,4 +271,10 @@ function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       ) : null}
     </div>
   );
+}
+
+function usedUpWords({ scope, enforced }: Budget): string {
+  if (!enforced) return "Used up. Calls are not refused.";
+  const calls = scope === "label" ? "calls of keys with this label" : "calls";
+  return `Used up: ${calls} are refused until the next month or a higher limit.`;
 }

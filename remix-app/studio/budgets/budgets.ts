@@ -9,14 +9,16 @@ import type { WorkspacePermission } from "../../workspaces/permission.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 
-const budgetScope = z.enum(["workspace", "app", "key"]);
+const budgetScope = z.enum(["workspace", "app", "key", "member", "label"]);
 export type BudgetScope = z.infer<typeof budgetScope>;
 
-/** What changing a budget takes: budgets are of the policy, a key's is of the key. */
+/** The permission that changing a budget needs. */
 export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   workspace: "manage_ai_policy",
   app: "manage_ai_policy",
   key: "manage_ai_keys",
+  member: "manage_ai_policy",
+  label: "manage_ai_policy",
 };
 
 const amount = amountText.nullable();
@@ -26,6 +28,8 @@ const budget = z.object({
   name: z.string().nullable(),
   /** Whether its subject can call still. */
   live: z.boolean(),
+  /** Whether calls can be refused for it. A label's budget only warns unless a live key carries the label. */
+  enforced: z.boolean(),
   /** Null: no budget. */
   limitUsd: amount,
   spentUsd: amount,
@@ -61,8 +65,9 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * A page of a workspace's budgets with what they have used this UTC month, by what they are of and by when that was
- * made, so that none changes its place; those of keys for who manages keys or the policy.
+ * Returns a page of a workspace's budgets with what they have used this UTC month: by scope, labels by their text, others
+ * by when their subject was made, so that none changes its place. Budgets of keys need manage_ai_keys or
+ * manage_ai_policy.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(
@@ -70,7 +75,7 @@ export async function readBudgets(
   { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
 ) {
   const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
-  const args = { after, page_size: limit + 1 };
+  const args = { after, page_size: limit + 1, scopes: budgetScope.options };
   const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: read });
   const { outcome: _, budgets: found, ...page } = allowed(context, answer);
   const { records, nextCursor } = pageOf(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
@@ -84,6 +89,7 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "name", value: ({ name }) => name },
   { name: "id", value: ({ subjectId }) => subjectId },
   { name: "live", value: ({ live }) => String(live) },
+  { name: "enforced", value: ({ enforced }) => String(enforced) },
   { name: "limit_usd", value: ({ limitUsd }) => limitUsd },
   { name: "spent_usd", value: ({ spentUsd }) => spentUsd },
   { name: "reserved_usd", value: ({ reservedUsd }) => reservedUsd },
@@ -97,15 +103,20 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
 const standing = z.preprocess(blank, amount);
 
-/** What the form of one budget posts. */
-export const budgetForm = z.object({
-  scope: budgetScope,
-  subjectId: z.uuid(),
-  /** The limit that the form was made from; empty where there was none. */
-  readUsd: standing,
-  intent: z.enum(["save", "remove"]),
-  limitUsd: z.string().default(""),
-});
+const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
+/** The label itself; its id follows. */
+const ofLabel = z.object({ scope: z.literal("label"), label: z.string().trim() });
+
+/** What a form of one budget posts. */
+export const budgetForm = z.intersection(
+  z.discriminatedUnion("scope", [ofSubject, ofLabel]),
+  z.object({
+    /** The limit that the form was made from; empty where there was none. */
+    readUsd: standing,
+    intent: z.enum(["save", "remove"]),
+    limitUsd: z.string().default(""),
+  }),
+);
 
 /** @returns the exact amount that was typed, or null where it is none */
 export function readBudgetAmount(typed: string): string | null {
@@ -113,16 +124,20 @@ export function readBudgetAmount(typed: string): string | null {
   return parsed.success ? parsed.data : null;
 }
 
+/** What a budget is of. */
+export type BudgetSubject = z.infer<typeof ofSubject> | z.infer<typeof ofLabel>;
+
 /**
- * Sets or takes away one budget, where it is still what the member had before them.
+ * Sets or removes one budget, unless it is no longer what the member was shown.
  * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
  */
 export async function changeBudget(
   context: AppLoadContext,
-  change: StudioMember & { scope: BudgetScope; subjectId: string; readUsd: string | null; limitUsd: string | null },
+  change: StudioMember & { of: BudgetSubject; readUsd: string | null; limitUsd: string | null },
 ): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
-  const { scope, subjectId: subject, limitUsd: limit_usd, readUsd: read_limit_usd, ...member } = change;
-  const args = { scope, subject, limit_usd, read_limit_usd };
+  const { of, limitUsd: limit_usd, readUsd: read_limit_usd, ...member } = change;
+  const subject = of.scope === "label" ? { subject: null, label: of.label } : { subject: of.subjectId };
+  const args = { scope: of.scope, ...subject, limit_usd, read_limit_usd };
   const answer = allowed(
     context,
     await callAsMember(context, { member, name: "change_budget", args, schema: changed }),

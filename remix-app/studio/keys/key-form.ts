@@ -12,6 +12,7 @@ const day = z.preprocess(blank, z.iso.date({ error: "Enter a day" }).optional())
 const form = z.object({
   name: z.string().default(""),
   environment: z.preprocess(blank, z.string().optional()),
+  entityId: z.preprocess(blank, z.string().optional()),
   expiresOn: day,
   requestsPerMinute: number,
   tokensPerMinute: number,
@@ -27,6 +28,7 @@ const form = z.object({
 const messages: Record<string, string> = {
   name: "Enter a name of 1 to 100 characters",
   environment: "Use lower-case letters, digits and hyphens",
+  entityId: "Use up to 128 letters, digits, dots, underscores, colons and hyphens",
   expiresAt: "Choose a day that has not begun yet",
   requestsPerMinute: "Enter a whole number of at least 1",
   tokensPerMinute: "Enter a whole number of at least 1",

@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { z } from "zod";
+import { labelPattern } from "#shared/labels.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { isReadable } from "../../http/readable.ts";
 import { amountText } from "../../ui/format-amount.ts";
@@ -36,6 +37,8 @@ export const newKeySchema = z.strictObject({
   allowedAddresses: z.array(address).max(100).nullish(),
   /** Calls with members or tools that the provider would not get are refused. */
   strict: z.boolean().nullish(),
+  /** The entity label of all its runs, whose budget can then refuse its calls. */
+  entityId: z.string().regex(labelPattern).nullish(),
 });
 
 export type NewKey = z.infer<typeof newKeySchema>;
@@ -61,6 +64,7 @@ export const keySummary = z.object({
   allowedModels: z.array(z.string()).nullable(),
   allowedAddresses: z.array(z.string()).nullable(),
   strict: z.boolean(),
+  entityId: z.string().nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),

@@ -2,7 +2,9 @@
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.read_budgets(
-  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50
+  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
+  -- Those that every server knows. The release before refuses others.
+  scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
   stable
@@ -69,7 +71,8 @@ begin
             s.subject_id::text
           ] as position
         ) as o
-        where (s.live or (b.limit_usd is not null and x.spent > 0))
+        where s.scope = any (scopes)
+          and (s.live or (b.limit_usd is not null and x.spent > 0))
           and (after is null or o.position collate "C" > after collate "C")
         order by o.position collate "C"
         limit page_size
@@ -78,7 +81,7 @@ begin
   );
 end
 $$;
-comment on function ai.read_budgets(uuid, uuid, text[], integer) is
+comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
   '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
   'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '

@@ -116,9 +116,10 @@ describe("the budgets page", () => {
     await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
     const path = `/workspaces/${crowded.workspaceId}/ai/budgets`;
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
-    const shown = (text: string) => [...text.matchAll(/id="((?:workspace|app|key)\.[^"]+)"/g)].map(([, id]) => id);
-    // Beside the workspace's and that of the key it has already.
-    for (let n = 0; n < 48; n++) await addKey(db, crowded);
+    const shown = (text: string) =>
+      [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
+    // Besides those of the workspace, of its first key and of three members.
+    for (let n = 0; n < 45; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
     expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
     expect(whole.words).toContain("No external app is linked to this workspace.");
@@ -130,19 +131,65 @@ describe("the budgets page", () => {
     const [last = ""] = shown(second.text);
     expect(new Set([...shown(first.text), last]).size).toBe(51);
     expect(second.words).not.toContain("No external app is linked");
-    const subjectId = last.slice("key.".length);
-    const changed = await admin.browser.post(`${path}${next}`, form({ scope: "key", subjectId, limitUsd: "7.25" }));
+    const [scope, subjectId] = last.split(".");
+    expect(scope).toBe("member");
+    const changed = await admin.browser.post(`${path}${next}`, form({ scope, subjectId, limitUsd: "7.25" }));
     expect(changed.location).toBe(`${path}${next}&done=${last}`);
     const same = await admin.browser.get(changed.location ?? "");
-    expect(same.words).toContain("The budget of test is $7.25 a month.");
+    expect(same.words).toMatch(/The budget of .+ is \$7\.25 a month\./);
     expect([shown(same.text), shown((await admin.browser.get(path)).text)]).toEqual([[last], shown(first.text)]);
 
     const file = await lines(admin);
     expect(file[0]).toMatch(/^scope,name,id,live,limit_usd,spent_usd,reserved_usd,remaining_usd,/);
     expect(file).toHaveLength(52);
-    expect(file).toContainEqual(expect.stringContaining(`${subjectId},true,7.25,0,0,7.25,0,false,`));
-    expect(await lines(member)).toHaveLength(2);
+    expect(file).toContainEqual(expect.stringContaining(`${subjectId},true,7.25,0,0,7.25,0,false,,,true`));
+    expect(await lines(member)).toHaveLength(5);
     expect((await admin.browser.get(`${path}?cursor=odd`)).status).toBe(400);
+  });
+
+  test("sets, changes and removes the budget of a label, which no key carries yet", async () => {
+    const ofLabel = (changes: object) => ({ scope: "label", readUsd: "", intent: "save", ...changes });
+    const post = (changes: object) => admin.browser.post(at("budgets"), ofLabel(changes));
+    expect((await admin.browser.get(`${at("budgets")}?change=label.`)).text).toContain('name="label"');
+    for (const label of ["", "a b", "ä", "a".repeat(129)]) {
+      const refused = await post({ label, limitUsd: "5" });
+      expect(refused.status, label).toBe(400);
+      expect(refused.words).toContain("Enter a label, such as customer:7");
+      expect(refused.text).toContain(`value="${label}"`);
+    }
+    const bad = await post({ label: "customer:7", limitUsd: "x" });
+    expect([bad.status, hidden(bad.text, "label")]).toEqual([400, ""]);
+    expect(bad.text).toContain('value="customer:7"');
+    const set = await post({ label: "customer:7", limitUsd: "5" });
+    expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=label.customer%3A7`]);
+    const page = await admin.browser.get(set.location ?? "");
+    expect(page.words).toContain("The budget of customer:7 is $5.00 a month.");
+    expect(page.words).toContain("Only warns: no key carries this label.");
+    expect((await member.browser.get(at("budgets"))).words).toContain("customer:7");
+    const late = await post({ label: "customer:7", limitUsd: "6" });
+    expect([late.status, hidden(late.text, "readUsd")]).toEqual([409, "5"]);
+    expect((await post({ label: "customer:7", limitUsd: "6", readUsd: "5" })).status).toBe(303);
+    const { text } = await admin.browser.get(`${at("budgets")}.csv`);
+    expect(text).toMatch(/^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false\r$/m);
+    expect((await post({ label: "customer:7", intent: "remove", readUsd: "6" })).status).toBe(303);
+    expect((await admin.browser.get(at("budgets"))).words).toContain("No label has a budget.");
+  });
+
+  test("sets a label when a key is created, and refuses one that is malformed", async () => {
+    const fields = { name: "Labelled", entityId: "customer:8" };
+    const made = await admin.browser.post(at("keys/new"), fields);
+    expect(made.status).toBe(200);
+    expect(
+      await db.query("select entity_id from ai.keys where workspace_id = $1 and name = 'Labelled'", [
+        tenant.workspaceId,
+      ]),
+    ).toEqual([{ entity_id: "customer:8" }]);
+    const refused = await admin.browser.post(at("keys/new"), { ...fields, entityId: "customer 8" });
+    expect(refused.status).toBe(400);
+    expect(refused.words).toContain("Use up to 128 letters, digits, dots, underscores, colons and hyphens");
+    expect((await admin.browser.get(`${at("budgets")}?change=label.customer%3A8`)).words).toContain(
+      "0 refuses every call.",
+    );
   });
 
   test.each([{ scope: "user" }, { subjectId: "x" }, { intent: "drop" }, { readUsd: "x" }])(

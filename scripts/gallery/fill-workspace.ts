@@ -114,6 +114,12 @@ async function addBudgets(
      do update set limit_usd = excluded.limit_usd, spent_usd = excluded.spent_usd, refused_at = excluded.refused_at`,
     [workspaceId, appId, keyId],
   );
+  await client.query("select ai.set_budget('label', ai.label_id($2), $1, 30, $2)", [workspaceId, "customer:7"]);
+  await client.query(
+    `select ai.set_budget('member', m.user_id, $1, 25) from public.workspace_members m where m.workspace_id = $1
+     order by m.user_id limit 1`,
+    [workspaceId],
+  );
 }
 
 async function addCosts(

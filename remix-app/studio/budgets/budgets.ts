@@ -89,7 +89,6 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "name", value: ({ name }) => name },
   { name: "id", value: ({ subjectId }) => subjectId },
   { name: "live", value: ({ live }) => String(live) },
-  { name: "enforced", value: ({ enforced }) => String(enforced) },
   { name: "limit_usd", value: ({ limitUsd }) => limitUsd },
   { name: "spent_usd", value: ({ spentUsd }) => spentUsd },
   { name: "reserved_usd", value: ({ reservedUsd }) => reservedUsd },
@@ -98,6 +97,7 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "used_up", value: ({ usedUp }) => String(usedUp) },
   { name: "warned_percent", value: ({ warned }) => warned?.threshold },
   { name: "warned_at", value: ({ warned }) => warned?.at },
+  { name: "enforced", value: ({ enforced }) => String(enforced) },
 ];
 
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);

@@ -128,12 +128,25 @@ export const studioStates = statesOf("AI studio", [
     },
   ],
   [
+    "Budgets, a label refused",
+    "studio/budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=label.`,
+    async ({ page }) => {
+      await page.getByLabel("Label", { exact: true }).fill("customer 7");
+      await refuse(page, "Save budget");
+    },
+  ],
+  [
     "Budgets, set",
     "studio/budgets",
     "guest",
     empty("/budgets"),
     async ({ page }) => {
-      await page.getByRole("link", { name: /^Set the budget of/ }).click();
+      await page
+        .getByRole("link", { name: /^Set the budget of/ })
+        .first()
+        .click();
       await page.getByLabel(/^Monthly budget of/).fill("12.5");
       await press(page, "Save budget");
       await page.getByText("is $12.50 a month.").waitFor();

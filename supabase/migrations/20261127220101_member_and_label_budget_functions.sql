@@ -309,7 +309,9 @@ create or replace function ai.label_id(label text) returns uuid
   security invoker
   parallel safe
 as $$
-  select encode(substring(sha256(label::bytea) for 16), 'hex')::uuid
+  select left(
+    overlay(overlay(encode(sha256(label::bytea), 'hex') placing '8' from 13) placing '8' from 17), 32
+  )::uuid
 $$;
 
 -- Definer: as begin_run.
@@ -1302,8 +1304,8 @@ comment on function ai.is_label_enforced(text, uuid) is
   'Returns whether a live key carries a label. Only such keys'' calls can be refused for the label''s budget.';
 
 comment on function ai.label_id(text) is
-  'Returns the subject of a label''s budget: half of its SHA-256. Callers choose labels, so nobody may find two with one '
-  'id. Labels have no backslash, which the cast to bytea would read as an escape.';
+  'Returns the subject of a label''s budget: a UUID version 8 (RFC 9562, 5.8) of its SHA-256. Callers choose labels, so '
+  'nobody may find two with one id. Labels have no backslash, which the cast to bytea would read as an escape.';
 
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '

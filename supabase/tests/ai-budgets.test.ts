@@ -43,10 +43,15 @@ const change = (db: Database, asker: Asker, given: Change) =>
     return row.answer;
   });
 
-/** The first half of a label's SHA-256, as a UUID. */
+/** A UUID version 8 (RFC 9562, 5.8) of a label's SHA-256. */
 function labelId(label: string): string {
-  const hex = createHash("sha256").update(label).digest("hex").slice(0, 32);
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  const hash = createHash("sha256").update(label).digest();
+  hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x80;
+  hash[8] = ((hash[8] ?? 0) & 0x0f) | 0x80;
+  return hash
+    .toString("hex")
+    .slice(0, 32)
+    .replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 async function linkApp(db: Database, { workspaceId }: Tenant): Promise<string> {

@@ -256,11 +256,13 @@ create or replace function ai.label_id(label text) returns uuid
   security invoker
   parallel safe
 as $$
-  select encode(substring(sha256(label::bytea) for 16), 'hex')::uuid
+  select left(
+    overlay(overlay(encode(sha256(label::bytea), 'hex') placing '8' from 13) placing '8' from 17), 32
+  )::uuid
 $$;
 comment on function ai.label_id(text) is
-  'Returns the subject of a label''s budget: half of its SHA-256. Callers choose labels, so nobody may find two with one '
-  'id. Labels have no backslash, which the cast to bytea would read as an escape.';
+  'Returns the subject of a label''s budget: a UUID version 8 (RFC 9562, 5.8) of its SHA-256. Callers choose labels, so '
+  'nobody may find two with one id. Labels have no backslash, which the cast to bytea would read as an escape.';
 
 create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
   language sql

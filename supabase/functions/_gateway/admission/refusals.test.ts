@@ -104,3 +104,12 @@ describe("the headers of a refusal", () => {
     expect(headersOf(code)).toEqual(applying);
   });
 });
+
+test("a call with another label than its key's names the header and what to send", () => {
+  const error = refusalError({ refused: "invalid_request", param: "X-Platform-Entity-Id" });
+  expect(error).toMatchObject({ code: "invalid_request", status: 400 });
+  expect(error.message).toBe(
+    "The key has an entity label of its own. Send no X-Platform-Entity-Id header, or one with that label.",
+  );
+  expect(error.options.param).toBe("X-Platform-Entity-Id");
+});

@@ -145,6 +145,7 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/usage", "routes/api/ai-usage.ts"),
   route("api/v1/workspaces/:workspaceId/ai/credits", "routes/api/ai-credits.ts"),
   route("api/v1/workspaces/:workspaceId/ai/policy", "routes/api/ai-policy.ts"),
+  route("api/v1/workspaces/:workspaceId/ai/budgets", "routes/api/ai-budgets.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys", "routes/api/ai-keys.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId", "routes/api/ai-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/api/ai-key-rotation.ts"),

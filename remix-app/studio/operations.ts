@@ -2,6 +2,7 @@ import type { Operation } from "#shared/operation.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
+import { budgetChange, budgetPage } from "./budgets/budgets.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
 import { invoiceReceipt } from "./invoices/record-invoice.ts";
 import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
@@ -87,6 +88,33 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
     answers: [{ status: 200, description: "The rules as they are now.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "listBudgets",
+    method: "GET",
+    path: `${base}/budgets`,
+    summary: "List budgets",
+    description:
+      "Of the workspace, its apps, keys, members and entity labels, with what they have used this UTC month; limitUsd is null where there is no budget. The name of a label's budget is the label. enforced is false for a label that no live key carries: its budget only warns. Budgets of keys are listed with the permission manage_ai_keys or manage_ai_policy.",
+    query: pageQuery,
+    answers: [{ status: 200, description: "A page of budgets.", schema: budgetPage }],
+    problems: ["INVALID_REQUEST", ...common],
+  },
+  {
+    ...member,
+    id: "setBudget",
+    method: "PATCH",
+    path: `${base}/budgets`,
+    summary: "Set a budget",
+    description:
+      "monthlyBudgetUsd of null removes it. previousBudgetUsd is the limit that was read, null for none; if the limit is another one, nothing changes and the answer is 409 with limitUsd. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
+    body: {
+      schema: budgetChange,
+      example: { scope: "label", label: "customer:7", monthlyBudgetUsd: 50, previousBudgetUsd: null },
+    },
+    answers: [{ status: 204, description: "The budget is set, or was so already." }],
+    problems: ["INVALID_REQUEST", "CONFLICT", ...common],
   },
   {
     ...member,

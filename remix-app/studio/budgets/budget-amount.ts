@@ -7,7 +7,7 @@ import { readUsdAmount } from "#shared/usd-amount.ts";
  * @throws SyntaxError
  */
 export function parseBudgets(text: string): unknown {
-  return parseExactJson(text, (name) => name === "monthlyBudgetUsd");
+  return parseExactJson(text, (name) => name === "monthlyBudgetUsd" || name === "previousBudgetUsd");
 }
 
 /** A monthly budget, of a body that {@link parseBudgets} read or of a form's field: an exact decimal comes out. */

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
+import { labelPattern } from "#shared/labels.ts";
 import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
@@ -35,7 +36,7 @@ const budget = z.object({
   spentUsd: amount,
   reservedUsd: amount,
   remainingUsd: amount,
-  /** Whole percent of the limit, rounded down. */
+  /** Whole percent of the limit, rounded down; a text, since it may be large. */
   spentPercent: z.string().regex(/^\d+$/).nullable(),
   /** Calls are refused for it: all is spent, or what is left is too little for them. Never where spending is hidden. */
   usedUp: z.boolean(),
@@ -44,6 +45,15 @@ const budget = z.object({
 
 /** A monthly budget, or something that could have one. Amounts are exact texts in USD, null where hidden. */
 export type Budget = z.infer<typeof budget>;
+
+/** A page of budgets as the API answers it. */
+export const budgetPage = z.object({
+  endsAt: z.string(),
+  costVisible: z.boolean(),
+  keysVisible: z.boolean(),
+  budgets: z.array(budget),
+  nextCursor: z.string().nullable(),
+});
 
 const refused = z.object({ outcome: z.literal("not_allowed") });
 const read = z.union([
@@ -106,6 +116,17 @@ const standing = z.preprocess(blank, amount);
 const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
 /** The label itself; its id follows. */
 const ofLabel = z.object({ scope: z.literal("label"), label: z.string().trim() });
+
+const limits = z.strictObject({
+  monthlyBudgetUsd: budgetAmount.nullable(),
+  previousBudgetUsd: budgetAmount.nullable(),
+});
+
+/** The body that sets one budget, as parseBudgets reads it. */
+export const budgetChange = z.discriminatedUnion("scope", [
+  ofSubject.extend(limits.shape).strict(),
+  ofLabel.extend({ label: z.string().regex(labelPattern), ...limits.shape }).strict(),
+]);
 
 /** What a form of one budget posts. */
 export const budgetForm = z.intersection(

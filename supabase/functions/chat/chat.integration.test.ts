@@ -105,6 +105,28 @@ describe("a chat that is answered whole", () => {
     });
     expect((await tenant.accountOf(requestId)).run).toMatchObject({ feature: "notes.summary", entity_id: "note:7" });
   });
+
+  test("with a key that carries a label has that one, and is refused with another", async () => {
+    const labelled = await createGatewayTenant();
+    await labelled.db.query("update ai.keys set entity_id = 'customer:7' where id = $1", [labelled.keyId]);
+    const call = (requestId: string, headers: Record<string, string>) =>
+      labelled.client.chat.completions.create(chatOf("demo-chat"), {
+        headers: { "x-request-id": requestId, ...headers },
+      });
+    const same: Record<string, string>[] = [{}, { "X-Platform-Entity-Id": "customer:7" }];
+    for (const headers of same) {
+      const requestId = newId();
+      await call(requestId, headers);
+      expect((await labelled.accountOf(requestId)).run).toMatchObject({ entity_id: "customer:7" });
+    }
+    await expect(call(newId(), { "X-Platform-Entity-Id": "customer:8" })).rejects.toMatchObject({
+      status: 400,
+      code: "invalid_request",
+      param: "X-Platform-Entity-Id",
+      message: expect.stringContaining("The key has an entity label of its own."),
+    });
+    await labelled.close();
+  });
 });
 
 describe("a streamed chat", () => {

@@ -1,4 +1,5 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { jsonNumber } from "#shared/raw-json.ts";
 import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
@@ -27,5 +28,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const changed = await changeBudget(context, { ...member, of, limitUsd, readUsd });
   if (changed.outcome !== "changed_meanwhile") return new Response(null, { status: 204 });
   const detail = "The budget is another one now. Read it and set it again.";
-  throw problem("CONFLICT", { requestId, detail, members: { limitUsd: changed.limitUsd } });
+  throw problem("CONFLICT", {
+    requestId,
+    detail,
+    members: { limitUsd: changed.limitUsd === null ? null : jsonNumber(changed.limitUsd) },
+  });
 }

@@ -129,7 +129,7 @@ describe("a workspace's AI policy", () => {
     const reserve = async (amount: number) =>
       (
         await one<{ held: boolean }>(db, {
-          sql: "select ai.reserve_budget('workspace', $1, $1, $2) as held",
+          sql: "select ai.reserve_budget('workspace', $1, $1, $2, true) as held",
           values: [tenant.workspaceId, amount],
         })
       ).held;

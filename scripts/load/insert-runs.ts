@@ -3,7 +3,7 @@ import type { LoadTenant } from "./load-tenant.ts";
 
 /**
  * Inserts settled runs of the days up to now, and what the ledger says of them: most are the app's, which pays no
- * credits; the others are billed.
+ * credits; the others are billed. They are of 20 members, and one in three carries one of 2,000 labels.
  */
 export async function insertRuns(
   client: pg.Client,
@@ -24,7 +24,9 @@ const insertSql = `
       floor(50 + 3000 * random() * random())::bigint as input,
       floor(20 + 1200 * random() * random())::bigint as output,
       floor(200 + 4000 * random() * random())::integer as latency,
-      random() < 0.4 as streamed
+      random() < 0.4 as streamed,
+      md5('member ' || floor(random() * 20))::uuid as member,
+      case when random() < 0.3 then 'customer-' || floor(2000 * random() * random()) end as label
     from generate_series(1, $4::integer)
   ), priced as (
     select d.*, p.markup, a.id as account_id, a.balance,
@@ -38,13 +40,13 @@ const insertSql = `
   ), made as (
     insert into ai.runs (
       id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-      model_id, routes, route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd,
+      actor_id, entity_id, model_id, routes, route, markup, status, http_status, usage_source, input_tokens, output_tokens, cost_usd,
       billed_credits, unmetered_credits, exempt, account_id, reserved_usd, reserved_credits,
       streamed, first_byte_ms, latency_ms, settled_at
     )
     select
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
-      gen_random_uuid()::text, model,
+      gen_random_uuid()::text, member, label, model,
       '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,

@@ -117,6 +117,7 @@ revoke insert, update, delete on
   ai.long_running_runs,
   ai.sweep_progress,
   ai.usage_daily,
+  ai.usage_labels_daily,
   ai.usage_changed_days,
   ai.usage_sealed_days,
   ai.budget_alerts

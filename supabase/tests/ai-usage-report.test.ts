@@ -19,7 +19,7 @@ const edgesSql = `
   ) as e
   where e.edge <= now()`;
 
-type Spec = { edge: number; model: string; feature: string; app: boolean };
+type Spec = { edge: number; model: string; feature: string; app: boolean; member?: string; label?: string | null };
 
 /** Inserts an open run as ai.begin_run would have at another time. */
 async function insertRun(
@@ -29,23 +29,36 @@ async function insertRun(
   return one<Begun>(db, {
     sql: `insert into ai.runs (
             id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
-            request_id, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
+            request_id, model_id, actor_id, entity_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
           )
           select
-            ai.run_id($1), $1, $2, case when $5 then $6::uuid end, $3, $3, 'key', 'background', $4, 'test', $7,
+            ai.run_id($1), $1, $2, case when $5 then $6::uuid end, $3, $3, 'key', 'background', $4, 'test', $7, $8, $9,
             '[{"position": 1, "provider": "demo", "model": "m",
                "prices": [{"min_input_tokens": 0, "input": "0.123457", "output": "0.7"}]}]',
             1.1, $5, a.id, 0, 0
           from ai.credit_accounts a where a.workspace_id = $2
           returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at,
             routes, reserved_usd::text, ai.credits_per_usd(markup)::text as credits_per_usd`,
-    values: [at, tenant.workspaceId, tenant.keyId, spec.feature, spec.app, appId, spec.model],
+    values: [
+      at,
+      tenant.workspaceId,
+      tenant.keyId,
+      spec.feature,
+      spec.app,
+      appId,
+      spec.model,
+      spec.member ?? null,
+      spec.label ?? null,
+    ],
   });
 }
 
-const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode";
+const keys = "day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, actor_id";
 const sums = `sum(requests)::numeric, sum(failed)::numeric, sum(input_tokens), sum(output_tokens), sum(cost_usd),
   sum(billed_credits), sum(unmetered_credits), sum(latency_ms), sum(timed)`;
+
+/** Labels are compared as if they were models. */
+const labelKeys = "day, null, null, null, label, null, null, null::uuid";
 
 /** Groups in which the summed windows and the runs themselves differ: there must be none. */
 async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly string[]): Promise<unknown[]> {
@@ -54,12 +67,28 @@ async function differences(db: Database, { workspaceId }: Tenant, cuts: readonly
      reported as (
        select ${keys}, ${sums}
        from cuts a join cuts b on b.n = a.n + 1 and b.cut > a.cut
-       cross join lateral ai.usage_between($1, a.cut, b.cut) u
+       cross join lateral ai.usage_between($1, a.cut, b.cut, true) u
        group by ${keys}
+       union all
+       select ${labelKeys}, ${sums}
+       from cuts a join cuts b on b.n = a.n + 1 and b.cut > a.cut
+       cross join lateral ai.label_usage_between($1, a.cut, b.cut) u
+       group by day, label
+       union all
+       select null, null, null, null, null, null, null, null, ${sums}
+       from cuts a join cuts b on b.n = a.n + 1 and b.cut > a.cut
+       cross join lateral ai.usage_between($1, a.cut, b.cut) u
      ), counted as (
        select ${keys}, ${sums}
        from ai.sum_usage($1, (select min(cut) from cuts), (select max(cut) from cuts)) u
        group by ${keys}
+       union all
+       select ${labelKeys}, ${sums}
+       from ai.sum_labels($1, (select min(cut) from cuts), (select max(cut) from cuts)) u
+       group by day, label
+       union all
+       select null, null, null, null, null, null, null, null, ${sums}
+       from ai.sum_usage($1, (select min(cut) from cuts), (select max(cut) from cuts)) u
      )
      (select 'reported', * from (select * from reported except all select * from counted) x)
      union all
@@ -100,6 +129,8 @@ const spec = fc.record({
   model: fc.constantFrom("m-1", "m-2"),
   feature: fc.constantFrom("chat", "Summaries"),
   app: fc.boolean(),
+  member: fc.constantFrom("00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"),
+  label: fc.constantFrom(null, "customer-1", "customer-2"),
 });
 const step = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant("begin" as const), spec }) },
@@ -113,6 +144,7 @@ const step = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("seal" as const), daysAgo: fc.nat({ max: 25 }) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("upgrade" as const), daysAgo: fc.nat({ max: 25 }) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("rollUp" as const), days: fc.integer({ min: 1, max: 80 }) }) },
 );
 
@@ -142,8 +174,22 @@ describe("the usage report", () => {
             // As if the days since then were not summed yet.
             await db.query(
               `with since as (update ai.usage_sealed_days
-                 set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before)
+                 set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before
+               ), labels as (delete from ai.usage_labels_daily u using since where u.workspace_id = $2 and u.day >= since.before)
                delete from ai.usage_daily u using since where u.workspace_id = $2 and u.day >= since.before`,
+              [each.daysAgo, tenant.workspaceId],
+            );
+          } else if (each.do === "upgrade") {
+            // As if the sums until then were made before there were members and labels.
+            await db.query(
+              `with since as (update ai.usage_sealed_days
+                 set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from
+               ), members as (
+                 update ai.usage_daily u set actor_id = null
+                 from since where u.workspace_id = $2 and u.day < coalesce(since.detailed_from, since.before)
+               )
+               delete from ai.usage_labels_daily u using since
+               where u.workspace_id = $2 and u.day < coalesce(since.detailed_from, since.before)`,
               [each.daysAgo, tenant.workspaceId],
             );
           } else await db.query("select ai.roll_up_usage($1)", [each.days]);
@@ -185,6 +231,82 @@ describe("the usage report", () => {
     await db.query("select ai.roll_up_usage(1000)");
     expect(await requests()).toBe("1");
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
+  });
+
+  test("sums sealed days again for members and labels, a few at a time, and then no more", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const { id: appId } = await bindKey(db, tenant);
+    const member = "00000000-0000-4000-8000-00000000000a";
+    const spec = { edge: 0, model: "m", feature: "chat", app: false, member, label: "customer-1" };
+    for (const daysAgo of [2, 9]) {
+      const { at } = await one<{ at: string }>(db, {
+        sql: `select to_char(now() at time zone 'UTC' - $1 * interval '1 day', 'YYYY-MM-DD"T"12:00:00"Z"') as at`,
+        values: [daysAgo],
+      });
+      await insertRun(db, { at, tenant, spec, appId });
+    }
+    const rollUp = async (days: number) =>
+      (await one<{ summed: number }>(db, { sql: "select ai.roll_up_usage($1) as summed", values: [days] })).summed;
+    const summed = () =>
+      one(db, {
+        sql: `select
+                (select count(*)::integer from ai.usage_daily where workspace_id = $1 and actor_id = $2) as members,
+                (select count(*)::integer from ai.usage_labels_daily where workspace_id = $1 and label = 'customer-1') as labels,
+                (select count(distinct u.*)::integer from ai.usage_daily u where workspace_id = $1) as rows`,
+        values: [tenant.workspaceId, member],
+      });
+    const everSince = ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"];
+    await rollUp(1_000_000);
+    expect(await summed()).toEqual({ members: 2, labels: 2, rows: 2 });
+    await db.query("update ai.usage_daily set actor_id = null");
+    await db.query("delete from ai.usage_labels_daily");
+    await db.query("update ai.usage_sealed_days set detailed_from = null");
+    expect(await differences(db, tenant, everSince)).toEqual([]);
+    expect(await rollUp(5)).toBe(5);
+    expect(await summed()).toEqual({ members: 1, labels: 1, rows: 2 });
+    expect(await differences(db, tenant, everSince)).toEqual([]);
+    await rollUp(1_000_000);
+    expect(await summed()).toEqual({ members: 2, labels: 2, rows: 2 });
+    expect(await differences(db, tenant, everSince)).toEqual([]);
+    expect(await rollUp(5)).toBe(0);
+    expect(await one(db, { sql: "select detailed_from::text from ai.usage_sealed_days" })).toEqual({
+      detailed_from: "-infinity",
+    });
+  });
+
+  test.for([
+    [10_000, 10_000, 0],
+    [10_001, 10_000, 1],
+  ] as const)("of %i labels of a day keeps %i, and sums %i with the others", async ([labels, kept, left], { db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    await db.query(
+      `insert into ai.runs (
+         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, entity_id, routes,
+         route, markup, status, usage_source, cost_usd, reserved_usd, reserved_credits, settled_at
+       )
+       select
+         ai.run_id(m.moment), m.moment, $1, 'key', 'background', 'chat', 'test', 'm', nullif('customer-' || n, 'customer-0'),
+         '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1, 'succeeded', 'provider', n * 0.01, 0, 0,
+         m.moment
+       from generate_series(0, $2::integer) n
+       cross join (select date_trunc('day', now(), 'UTC') - interval '12 hours' as moment) m`,
+      [tenant.workspaceId, labels],
+    );
+    const read = () =>
+      one(db, {
+        sql: `select
+                count(*) filter (where label like 'customer-%')::integer as kept,
+                coalesce(sum(requests) filter (where label = '*'), 0)::integer as left,
+                coalesce(sum(requests) filter (where label = ''), 0)::integer as unlabelled,
+                bool_or(label = 'customer-1') as cheapest,
+                sum(cost_usd) = (select sum(cost_usd) from ai.runs where workspace_id = $1) as whole
+              from ai.label_usage_between($1, now() - interval '3 days', now())`,
+        values: [tenant.workspaceId],
+      });
+    const expected = { kept, left, unlabelled: 1, cheapest: left === 0, whole: true };
+    expect(await read()).toEqual(expected);
+    await db.query("select ai.roll_up_usage(1000000)");
+    expect(await read()).toEqual(expected);
   });
 
   test("names an older window as long as there is anything older, and then none", async ({ db }) => {

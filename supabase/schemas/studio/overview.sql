@@ -70,6 +70,7 @@ begin
                 order by k.created_at desc limit 1
               )
               when 'app' then ai.app_label(nullif(s.key, '')::uuid)
+              when 'member' then ai.member_label(workspace, nullif(s.key, '')::uuid)
             end,
             'now', s.sums,
             'before', s.previous_sums
@@ -79,6 +80,24 @@ begin
         from shown s
         where s.place <= max_rows
       ),
+      'series', case when grouped_by = 'model' then (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'day', m.day,
+            'model', m.model,
+            'requests', m.requests,
+            'failed', m.failed,
+            'tokens', m.tokens,
+            'amountUsd', case when visible then trim_scale(m.cost_usd)::text end,
+            'billedCredits', trim_scale(m.billed_credits)::text
+          )
+          order by m.day, m.place
+        ), '[]')
+        from ai.model_usage_by_day(
+          workspace, range_from, range_to, days_each,
+          array(select s.key from shown s where s.cost_usd is not null order by s.place limit 6)
+        ) m
+      ) end,
       'leftOut', (select count(*) from shown s where s.place > max_rows),
       'deductions', (
         select coalesce(jsonb_object_agg(x.key, trim_scale(x.credits)::text), '{}')
@@ -93,8 +112,9 @@ end
 $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
   'What a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and rows by '
-  'day (key: how many days of the range come before), model, feature, key (its lineage) or app, the largest first, '
-  'days the newest first. Credits deducted without a run stand beside them, by day in deductions.';
+  'day (key: how many days of the range come before), model, feature, key (its lineage), app, member or label (empty: '
+  'none, *: the others), the largest first, days the newest first. series: by model, what the six largest used each day, '
+  'and the others together (null). Credits deducted without a run stand beside them, by day in deductions.';
 
 -- As ai.sum_usage, part of its callers' plans.
 create or replace function ai.usage_by_key(
@@ -122,15 +142,50 @@ as $$
       sum(u.latency_marks) as latency_marks, sum(u.first_token_marks) as first_token_marks
     from (
       select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
-      from ai.usage_between(workspace, window_from, window_to) p
+      from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
     ) u
     group by grouping sets ((u.key), ())
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
+  -- By label, the sums of all of it alone.
+  where g.key is null or grouped_by <> 'label'
+  union all
+  select
+    b.label,
+    ai.usage_sums(
+      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), case when cost_visible then sum(b.cost_usd) end,
+      sum(b.billed_credits), sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
+    ) || '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}',
+    sum(b.cost_usd), sum(b.billed_credits), sum(b.requests)
+  from ai.label_usage_between(workspace, window_from, window_to) b
+  where grouped_by = 'label'
+  group by b.label
 $$;
 comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'A range''s sums and quantiles by ai.usage_key, and of all of it where key is null. Amounts are exact texts in sums.';
+  'A range''s sums and quantiles by ai.usage_key or label, and of all of it where key is null. Amounts are exact texts in '
+  'sums. Labels have no quantiles.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.model_usage_by_day(
+  workspace uuid, window_from timestamptz, window_to timestamptz, days_each integer, models text[]
+) returns table (
+  day integer, model text, place integer, requests numeric, failed numeric, tokens numeric, cost_usd numeric,
+  billed_credits numeric
+)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    (u.day - (window_from at time zone 'UTC')::date) / days_each * days_each, models[o.place], o.place, sum(u.requests),
+    sum(u.failed), sum(u.input_tokens + u.output_tokens), sum(u.cost_usd), sum(u.billed_credits)
+  from ai.usage_between(workspace, window_from, window_to) u
+  cross join lateral (select array_position(models, u.model_id) as place) o
+  group by 1, o.place
+$$;
+comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
+  'What some models used by day (how many days of the range come before), and all others together (null).';
 
 create or replace function ai.usage_key(part ai.usage_daily, grouped_by text, first_day date, days_each integer) returns text
   language sql
@@ -143,6 +198,7 @@ as $$
     when 'feature' then (part).feature
     when 'key' then coalesce((part).key_lineage_id::text, '')
     when 'app' then coalesce((part).app_id::text, '')
+    when 'member' then coalesce((part).actor_id::text, '')
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is

@@ -13,6 +13,8 @@ create or replace function ai.read_usage(
 as $$
 declare
   asked record := ai.usage_window(given_from, given_to, 30);
+  by_member boolean := 'member' = any (group_by);
+  by_label boolean := 'label' = any (group_by);
   visible boolean := ai.cost_visible(workspace);
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
@@ -23,7 +25,7 @@ begin
   end if;
   return (
     with parts as materialized (
-      select * from ai.usage_between(workspace, asked.window_from, asked.window_to)
+      select * from ai.usage_between(workspace, asked.window_from, asked.window_to, by_member)
     ), grouped as (
       select
         array[
@@ -34,11 +36,21 @@ begin
           case when 'provider' = any (group_by) then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
-        ] as key,
+        -- Servers of the release before continue with seven parts.
+        ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
         sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed
       from parts u
+      where not by_label
+      group by 1
+      union all
+      select
+        array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
+        sum(l.requests), sum(l.failed), sum(l.input_tokens), sum(l.output_tokens), sum(l.cost_usd), sum(l.billed_credits),
+        sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed)
+      from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
+      where by_label
       group by 1
     )
     select jsonb_build_object(
@@ -81,6 +93,9 @@ begin
             ),
             'appId', nullif(p.key[7], ''),
             'appName', ai.app_label(nullif(p.key[7], '')::uuid),
+            'memberId', case when by_member then nullif(p.key[8], '') end,
+            'memberName', case when by_member then ai.member_label(workspace, nullif(p.key[8], '')::uuid) end,
+            'label', case when by_label then nullif(p.key[8], '') end,
             'position', p.key
           )
           order by p.key collate "C"
@@ -98,8 +113,28 @@ end
 $$;
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
   'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
-  'key (its lineage) and app: a page of rows, with totals of the whole window and credits deducted without a run beside '
+  'key (its lineage), app and member, or by label, alone or with day: a page of rows, with totals of the whole window and credits deducted without a run beside '
   'them. By default the last 30 days. after is the position of the last row of the page before.';
+
+create or replace function ai.member_label(workspace uuid, member uuid) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(
+    (
+      select coalesce(p.display_name, 'Unknown')
+      from public.workspace_members m
+      left join public.profiles p on p.id = m.user_id
+      where m.workspace_id = workspace and m.user_id = member
+    ),
+    'Former member'
+  )
+  where member is not null
+$$;
+comment on function ai.member_label(uuid, uuid) is
+  'The name of a workspace''s member; Former member for anyone else, null for nobody.';
 
 create or replace function ai.usage_sums(
   requests numeric, failed numeric, input_tokens numeric, output_tokens numeric, cost_usd numeric,

@@ -65,8 +65,61 @@ comment on function ai.report_usage(jsonb) is
   'notes_use: whether asking counts as a use of the key.';
 
 -- As ai.sum_usage, part of its callers' plans.
-create or replace function ai.usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+create or replace function ai.usage_between(
+  workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
+)
   returns setof ai.usage_daily
+  language sql
+  stable
+  security invoker
+as $$
+  with live as materialized (
+    select * from ai.live_usage_ranges(workspace, window_from, window_to, by_member)
+  )
+  select u.*
+  from ai.usage_daily u
+  where u.workspace_id = workspace
+    and u.day >= (window_from at time zone 'UTC')::date
+    and u.day < (window_to at time zone 'UTC')::date
+    and not exists (select from live l where u.day between l.first_day and l.last_day)
+  union all
+  select s.*
+  from live l
+  cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
+$$;
+comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
+  'A workspace''s usage of a half-open window, in parts that callers group: sums of days that are wholly in the window, '
+  'sealed and unchanged, the rest from the runs themselves. One statement sees each run once. by_member: whether callers '
+  'group by actor_id, which the sums of some days may not have yet.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.usage_labels_daily
+  language sql
+  stable
+  security invoker
+as $$
+  with live as materialized (
+    select * from ai.live_usage_ranges(workspace, window_from, window_to, true)
+  )
+  select u.*
+  from ai.usage_labels_daily u
+  where u.workspace_id = workspace
+    and u.day >= (window_from at time zone 'UTC')::date
+    and u.day < (window_to at time zone 'UTC')::date
+    and not exists (select from live l where u.day between l.first_day and l.last_day)
+  union all
+  select s.*
+  from live l
+  cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
+$$;
+comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
+  'As ai.usage_between, by label.';
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.live_usage_ranges(
+  workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
+) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
   language sql
   stable
   security invoker
@@ -74,42 +127,41 @@ as $$
   with bounds as (
     select
       s.before,
-      s.before::timestamp at time zone 'UTC' as live_from,
+      case when detailed then least(s.detailed_from, s.before) else '-infinity' end as sums_from,
       (window_from at time zone 'UTC')::date as first_day,
       (window_to at time zone 'UTC')::date as last_day
     from ai.usage_sealed_days s
-  ), live_days as (
+  ), days as (
     select c.day
     from bounds b
-    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day and c.day < b.before
+    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day
+    where c.day >= b.sums_from and c.day < b.before
     union
     -- Days that the window cuts.
     select e.day
     from bounds b
     cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
-    where e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
-  ), live_ranges as (
-    select
-      greatest(window_from, d.day::timestamp at time zone 'UTC') as first_moment,
-      least(window_to, (d.day + 1)::timestamp at time zone 'UTC') as end_moment
-    from live_days d
+    where e.day >= b.sums_from and e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
+  ), ranges as (
+    select d.day::timestamp at time zone 'UTC' as first_moment, (d.day + 1)::timestamp at time zone 'UTC' as end_moment
+    from days d
     union all
-    select greatest(window_from, b.live_from), window_to from bounds b where window_to > b.live_from
+    select '-infinity', b.sums_from::timestamp at time zone 'UTC' from bounds b
+    union all
+    select b.before::timestamp at time zone 'UTC', 'infinity' from bounds b
   )
-  select u.*
-  from ai.usage_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (select least(b.last_day, b.before) from bounds b)
-    and u.day not in (select d.day from live_days d)
-  union all
-  select s.*
-  from live_ranges r
-  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) as s
+  select
+    c.first_moment, c.end_moment, (c.first_moment at time zone 'UTC')::date,
+    ((c.end_moment - interval '1 microsecond') at time zone 'UTC')::date
+  from ranges r
+  cross join lateral (
+    select greatest(window_from, r.first_moment) as first_moment, least(window_to, r.end_moment) as end_moment
+  ) c
+  where c.first_moment < c.end_moment
 $$;
-comment on function ai.usage_between(uuid, timestamptz, timestamptz) is
-  'A workspace''s usage of a half-open window, in parts that callers group: sums where a day is wholly in it, over and '
-  'unchanged, the rest from the runs themselves. One statement sees each run once.';
+comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
+  'The parts of a window that are read from runs: days that are not sealed, changed since, cut by the window, or, where '
+  'details (members, labels) are asked for, not summed with them yet.';
 
 create or replace function ai.usage_window(
   given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,

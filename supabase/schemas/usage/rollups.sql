@@ -12,12 +12,12 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
     return 0;
   end if;
-  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days);
+  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days) + ai.detail_older_usage_days(max_days);
 end
 $$;
 comment on function ai.roll_up_usage(integer) is
-  'Keeps ai.usage_daily: at most so many new days and so many changed ones at a time, one caller at a time. Returns how '
-  'many days it summed; 0 where there is nothing to do.';
+  'Keeps ai.usage_daily and ai.usage_labels_daily: at most max_days new days, changed days and days without details, one '
+  'caller at a time. Returns how many days it summed; 0 if there is nothing to do.';
 
 create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
   language plpgsql
@@ -33,17 +33,14 @@ declare
 begin
   select s.before into next_day from ai.usage_sealed_days s;
   while next_day < last_end and sealed < max_days loop
-    perform ai.rebuild_usage_day(next_day, array(
-      select distinct r.workspace_id
-      from ai.runs r
-      where r.created_at >= next_day::timestamp at time zone 'UTC'
-        and r.created_at < (next_day + 1)::timestamp at time zone 'UTC'
-    ));
+    perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
     next_day := next_day + 1;
     sealed := sealed + 1;
   end loop;
   if sealed > 0 then
-    update ai.usage_sealed_days s set before = next_day where s.singleton;
+    update ai.usage_sealed_days s
+    set before = next_day, detailed_from = coalesce(s.detailed_from, next_day - sealed)
+    where s.singleton;
   end if;
   return sealed;
 end
@@ -80,6 +77,49 @@ $$;
 comment on function ai.rebuild_changed_usage_days(integer) is
   'Sums days anew whose runs changed after all, at most so many. Returns how many.';
 
+create or replace function ai.detail_older_usage_days(max_days integer) returns integer
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  next_day date := (select least(s.detailed_from, s.before) from ai.usage_sealed_days s);
+  first_run date;
+  summed integer := 0;
+begin
+  if next_day = '-infinity' then
+    return 0;
+  end if;
+  select (min(r.created_at) at time zone 'UTC')::date into first_run from ai.runs r;
+  while next_day > first_run and summed < max_days loop
+    next_day := next_day - 1;
+    perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
+    summed := summed + 1;
+  end loop;
+  update ai.usage_sealed_days s
+  set detailed_from = case when next_day > first_run then next_day else '-infinity' end
+  where s.singleton;
+  return summed;
+end
+$$;
+comment on function ai.detail_older_usage_days(integer) is
+  'Sums sealed days again that have no members and labels yet, the newest first, at most max_days. Returns how many.';
+
+create or replace function ai.workspaces_used_on(day date) returns uuid[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select array(
+    select distinct r.workspace_id
+    from ai.runs r
+    where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
+  )
+$$;
+comment on function ai.workspaces_used_on(date) is 'The workspaces with runs of a UTC day.';
+
 create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
   language sql
   volatile
@@ -91,6 +131,13 @@ as $$
   select s.*
   from unnest(workspaces) as w (id)
   cross join lateral ai.sum_usage(
+    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
+  ) as s;
+  delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  insert into ai.usage_labels_daily
+  select s.*
+  from unnest(workspaces) as w (id)
+  cross join lateral ai.sum_labels(
     w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
   ) as s
 $$;
@@ -110,13 +157,53 @@ as $$
     coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
     coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
     coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
-    r.billing_name, r.billing_account
+    r.billing_name, r.billing_account, r.actor_id
   from ai.runs r
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
-  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account
+  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
 $$;
 comment on function ai.sum_usage(uuid, timestamptz, timestamptz) is
   'A workspace''s runs of a half-open range, open ones included, summed as ai.usage_daily has them.';
+
+-- As ai.sum_usage.
+create or replace function ai.sum_labels(workspace uuid, first_moment timestamptz, end_moment timestamptz)
+  returns setof ai.usage_labels_daily
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    workspace, n.day, n.label,
+    sum(n.requests)::bigint, sum(n.failed)::bigint, sum(n.input_tokens)::bigint, sum(n.output_tokens)::bigint,
+    sum(n.cost_usd), sum(n.billed_credits), sum(n.unmetered_credits), sum(n.latency_ms)::bigint, sum(n.timed)::bigint
+  from (
+    select
+      g.*,
+      case
+        when g.entity_id is null then ''
+        when row_number() over (
+          partition by g.day
+          order by g.entity_id is null, g.cost_usd desc, g.requests desc, g.entity_id collate "C"
+        ) <= 10000 then g.entity_id
+        else '*'
+      end as label
+    from (
+      select
+        (r.created_at at time zone 'UTC')::date as day, r.entity_id, count(*) as requests,
+        count(*) filter (where r.status = 'failed') as failed, sum(r.input_tokens) as input_tokens,
+        sum(r.output_tokens) as output_tokens, sum(r.cost_usd) as cost_usd, sum(r.billed_credits) as billed_credits,
+        sum(r.unmetered_credits) as unmetered_credits, coalesce(sum(r.latency_ms), 0) as latency_ms,
+        count(r.latency_ms) as timed
+      from ai.runs r
+      where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
+      group by 1, 2
+    ) g
+  ) n
+  group by n.day, n.label
+$$;
+comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
+  'A workspace''s runs of a half-open range by day and label (X-Platform-Entity-Id), as ai.usage_labels_daily has them: the '
+  '10,000 most expensive labels of each day, the others together.';
 
 -- Definer: whoever settles a run holds no grant on the queue.
 create or replace function ai.record_usage_change() returns trigger

@@ -1,12 +1,16 @@
 import pg from "pg";
+import { withDatabase } from "../local-stack/database.ts";
 import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack } from "../test/start-stack.ts";
+import { superuserUrl } from "../test/superuser.ts";
 import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
 import { countSteps } from "./gateway/rounds.ts";
 import { growthTable } from "./growth/growth.ts";
-import { type KeptGrowth, openGrowth } from "./growth/kept-growth.ts";
+import { type KeptGrowth, openGrowth, reopenGrowth } from "./growth/kept-growth.ts";
+import { measureOneWorkspace } from "./growth/one-workspace.ts";
+import { explainFrequentStatements } from "./growth/plans.ts";
 import { type Part, planOf, readOptions, usage } from "./options.ts";
 import { createProgress } from "./progress.ts";
 import { writeDocument, writeResults } from "./report/files.ts";
@@ -21,8 +25,8 @@ import { pageRows } from "./web/page-rows.ts";
  * (docs/performance.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
-/** Its chat calls are answered by the stack's own provider. */
-const withoutInGrowth = ["mail", "oidc", "notes"];
+/** Chat calls of growth are answered by the stack's own provider. */
+const withoutAlone = ["mail", "oidc", "notes"];
 
 const options = readOptionsOrFail();
 if (options.help) {
@@ -40,9 +44,10 @@ if (options.quick) complaints.push("A quick run: its figures are not judged.");
 let stack: StartedStack | undefined;
 try {
   progress.begin("a stack");
-  const kept = options.parts.has("growth") ? await openGrowth(plan.growth) : undefined;
+  const kept = await openKept();
   const { dataDir } = kept ?? {};
-  stack = await startStack({}, { without: kept ? withoutInGrowth : without, signal, durable: true, dataDir });
+  const alone = kept || options.parts.has("calls");
+  stack = await startStack({}, { without: alone ? withoutAlone : without, signal, durable: true, dataDir });
   await measure(stack, kept);
 } catch (error) {
   progress.end();
@@ -52,12 +57,30 @@ try {
   await stack?.stop();
 }
 
+/** Opens the database that growth and plans share. */
+async function openKept(): Promise<KeptGrowth | undefined> {
+  if (options.parts.has("plans") || (options.parts.has("growth") && options.largest)) return reopenGrowth();
+  return options.parts.has("growth") ? openGrowth(plan.growth) : undefined;
+}
+
 function allSteps(): number {
   const { peers, parts } = options;
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
   const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
-  return 1 + gateway + growth + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
+  const alone = (parts.has("calls") ? 3 : 0) + (parts.has("plans") ? 1 : 0);
+  return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
+}
+
+/** What has texts instead of judged figures. */
+async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], stackFile: string): Promise<string[]> {
+  const texts: string[] = [];
+  if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));
+  if (options.parts.has("plans")) {
+    progress.begin("plans");
+    texts.push(await withDatabase(await superuserUrl(stackFile), explainFrequentStatements));
+  }
+  return texts;
 }
 
 async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Promise<void> {
@@ -75,7 +98,8 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     const pages = await run("web", () => measureWebPages(given));
     const gateway = await run("gateway", () => measureGateway({ ...given, peers: options.peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
-    const growth = kept && (await measureWebGrowth({ ...given, kept }));
+    const growth = kept && (await run("growth", () => measureWebGrowth({ ...given, kept })));
+    const texts = await measureTexts(given, file);
     progress.end();
     const rows = [
       ...(gateway ? gatewayRows(gateway) : []),
@@ -84,7 +108,9 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     ];
     const tables = [
       [machineText(machine), ...(gateway ? [databasePreparation] : []), ...complaints].join(" "),
-      ...(growth ? [growthTable(growth)] : [goalTable(rows, { judged: !options.quick })]),
+      ...(growth ? [growthTable(growth)] : []),
+      ...texts,
+      ...(rows.length > 0 ? [goalTable(rows, { judged: !options.quick })] : []),
       ...(gateway ? [targetTable(gateway, plan.openLoop)] : []),
     ].join("\n\n");
     console.log(`\n${tables}\n`);

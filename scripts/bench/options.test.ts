@@ -6,6 +6,7 @@ test("without options all parts run in full and without peers", () => {
     quick: false,
     peers: false,
     help: false,
+    largest: false,
     write: undefined,
     parts: new Set(parts),
   });
@@ -14,7 +15,7 @@ test("without options all parts run in full and without peers", () => {
 test("--only runs one known part, and an unknown option is refused", () => {
   expect(readOptions(["--only", "web", "--quick"])).toMatchObject({ quick: true, parts: new Set(["web"]) });
   expect(readOptions(["--only", "growth"]).parts).toEqual(new Set(["growth"]));
-  expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth");
+  expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth, plans, calls");
   expect(() => readOptions(["--fast"])).toThrow("--fast");
 });
 
@@ -24,4 +25,10 @@ test("a quick run takes less of everything", () => {
   expect(quick.rounds).toBe(1);
   expect(quick.closedLoop.durationMs).toBeLessThan(full.closedLoop.durationMs);
   expect(quick.reports.runs).toBeLessThan(full.reports.runs);
+  expect(quick.calls.count).toBeLessThan(full.calls.count);
+});
+
+test("--largest leaves the largest size of growth", () => {
+  expect(planOf(readOptions(["--only", "growth", "--largest"])).growth).toEqual([100]);
+  expect(planOf(readOptions(["--only", "growth"])).growth).toEqual([1, 10, 100]);
 });

@@ -4,18 +4,23 @@ export const usage = `npm run bench -- [options]
 
   --quick       one short round over fewer workspaces and runs; its figures are not judged
   --peers       measures Portkey (from npm) and LiteLLM (from PyPI) in the same rounds
-  --only A      runs one part: gateway, reports, web or growth, which runs alone and continues where it was stopped
+  --only A      runs one part: gateway, reports or web; or what runs only alone: growth, which continues where it was
+                stopped, plans (of frequent statements, on the largest database of growth), or calls (of one workspace)
+  --largest     of growth, measures the largest size only, and keeps the database for the next time
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;
 
 /** What a bench without --only runs. */
 export const parts = ["gateway", "reports", "web"] as const;
-export type Part = (typeof parts)[number] | "growth";
+/** What runs only when it is named. */
+const partsAlone = ["growth", "plans", "calls"] as const;
+export type Part = (typeof parts)[number] | (typeof partsAlone)[number];
 
 export type Options = {
   quick: boolean;
   peers: boolean;
   help: boolean;
+  largest: boolean;
   parts: ReadonlySet<Part>;
   write: string | undefined;
 };
@@ -28,12 +33,13 @@ export function readOptions(args: string[]): Options {
       quick: { type: "boolean", default: false },
       peers: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
+      largest: { type: "boolean", default: false },
       only: { type: "string" },
       write: { type: "string" },
     },
   });
   const { only, write, ...flags } = values;
-  const known: readonly Part[] = [...parts, "growth"];
+  const known: readonly Part[] = [...parts, ...partsAlone];
   const chosen = only === undefined ? parts : known.filter((part) => part === only);
   if (chosen.length === 0) throw new Error(`--only takes one of ${known.join(", ")}`);
   return { ...flags, write, parts: new Set(chosen) };
@@ -54,6 +60,8 @@ export type Plan = {
   pages: { readings: number; warmUp: number };
   /** Multiples of the smallest database. */
   growth: readonly number[];
+  /** Calls of one workspace, and those that are timed before and after. */
+  calls: { count: number; readings: number };
 };
 
 const full: Plan = {
@@ -67,6 +75,7 @@ const full: Plan = {
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300, warmUp: 600 },
   growth: [1, 10, 100],
+  calls: { count: 200_000, readings: 200 },
 };
 
 const quick: Plan = {
@@ -80,6 +89,11 @@ const quick: Plan = {
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },
   growth: [1, 10],
+  calls: { count: 5_000, readings: 50 },
 };
 
-export const planOf = (options: Pick<Options, "quick">): Plan => (options.quick ? quick : full);
+/** Returns how much is measured. */
+export function planOf({ quick: isQuick, largest }: Pick<Options, "quick"> & Partial<Pick<Options, "largest">>): Plan {
+  const plan = isQuick ? quick : full;
+  return largest ? { ...plan, growth: plan.growth.slice(-1) } : plan;
+}

@@ -14,19 +14,28 @@ export type KeptGrowth = {
 
 /** Opens the database of an unfinished run, or an empty one where the last run measured all of the sizes. */
 export async function openGrowth(factors: readonly number[]): Promise<KeptGrowth> {
-  let measured = await readMeasured();
-  if (factors.every((factor) => measured.factors.includes(factor))) {
-    await rm(dataDir, { recursive: true, force: true });
-    measured = { factors: [], rows: [] };
-  }
+  const measured = await readMeasured();
+  if (factors.some((factor) => !measured.factors.includes(factor))) return open(measured);
+  await rm(dataDir, { recursive: true, force: true });
+  return open(nothing);
+}
+
+/** Opens the database as it is, without what has been measured on it. */
+export async function reopenGrowth(): Promise<KeptGrowth> {
+  return { ...(await open(nothing)), save: async () => undefined };
+}
+
+async function open(measured: GrowthMeasurements): Promise<KeptGrowth> {
   await mkdir(dataDir, { recursive: true });
   return { dataDir, measured, save: (all) => writeFile(file, JSON.stringify(all)) };
 }
+
+const nothing: GrowthMeasurements = { factors: [], rows: [] };
 
 async function readMeasured(): Promise<GrowthMeasurements> {
   try {
     return JSON.parse(await readFile(file, "utf8"));
   } catch {
-    return { factors: [], rows: [] };
+    return nothing;
   }
 }

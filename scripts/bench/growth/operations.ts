@@ -10,6 +10,15 @@ const hour = 3_600_000;
 const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString();
 const absent = "00000000-0000-4000-8000-000000000000";
 
+const days = { linear: "reads the sums of each day, and the runs of today and of days that the window cuts" };
+/** As the studio's page: whole days up to today, beside as many before. */
+const overviewSql = `
+  select ai.read_overview(
+    $1, $2, e.until - $3::integer * interval '24 hours', e.until, e.until - 2 * $3::integer * interval '24 hours',
+    e.until - $3::integer * interval '24 hours', $4, case when $3::integer > 92 then 7 else 1 end, 200
+  )
+  from (select date_trunc('day', now(), 'UTC') + interval '24 hours' as until) e`;
+
 /** The operations that are measured at each size. */
 export function operations(tenant: GrowthTenant): Operation[] {
   const { workspaceId, ownerId } = tenant;
@@ -19,6 +28,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
     sql: "select ai.list_runs($1, $2, $3, null, 51, 10000)",
     values: [...member, filter],
     bound,
+  });
+  const overview = (by: string): Operation => ({
+    what: `overview by ${by}`,
+    sql: overviewSql,
+    values: [...member, 30, by],
+    bound: days,
   });
   const window = "reads the runs of the window, up to 10,000";
   const shared = { linear: "intersects lists of trigrams that all names here share" };
@@ -41,11 +56,51 @@ export function operations(tenant: GrowthTenant): Operation[] {
       values: [...member, { createdAt: ago(4_380), id: absent }],
       bound: "constant",
     },
+    overview("day"),
+    overview("model"),
+    overview("member"),
+    overview("label"),
+    {
+      what: "overview of a year by member",
+      sql: overviewSql,
+      values: [...member, 365, "member"],
+      bound: days,
+    },
+    {
+      what: "usage by day, model, feature and mode: a page",
+      sql: "select ai.read_usage($1, $2)",
+      values: member,
+      bound: days,
+    },
+    {
+      what: "usage by day and member: a page",
+      sql: "select ai.read_usage($1, $2, group_by => '{day,member}')",
+      values: member,
+      bound: days,
+    },
+    {
+      what: "usage by label: a page",
+      sql: "select ai.read_usage($1, $2, group_by => '{label}')",
+      values: member,
+      bound: days,
+    },
     {
       what: "credits: a page",
       sql: "select ai.read_credits($1, $2)",
       values: member,
-      bound: { linear: "reads the runs of today and of the days that the window cuts" },
+      bound: days,
+    },
+    {
+      what: "credits: a page of six months ago",
+      sql: "select ai.read_credits($1, $2, $3, $4)",
+      values: [...member, ago(4_320), ago(3_600)],
+      bound: days,
+    },
+    {
+      what: "costs by provider",
+      sql: "select ai.compare_costs($1, $2)",
+      values: member,
+      bound: { linear: "reads the imported costs of the window" },
     },
     {
       what: "credits: 5,000 records of a file",

@@ -1,3 +1,4 @@
+import type pg from "pg";
 import type { Stack } from "../../test/stack.ts";
 import { median } from "../statistics.ts";
 import type { GrowthTenant } from "./data.ts";
@@ -13,7 +14,7 @@ const days = { linear: "reads the runs of today and the sums of each day" } as c
 /** Reads pages of the workspace's owner and calls the gateway, each to the last byte. */
 export async function timePages(
   stack: Stack,
-  { tenant, webUrl, cookie }: { tenant: GrowthTenant; webUrl: string; cookie: string },
+  { client, tenant, webUrl, cookie }: { client: pg.Client; tenant: GrowthTenant; webUrl: string; cookie: string },
 ): Promise<PageTimes> {
   const workspace = `/workspaces/${tenant.workspaceId}`;
   const asOwner = { headers: { cookie, accept: "text/html", "x-forwarded-for": "2001:db8::1" } };
@@ -22,20 +23,57 @@ export async function timePages(
   const functions = stack.services.find(({ name }) => name === "functions");
   const gateway = (path: string) => new URL(path, `http://127.0.0.1:${functions?.port}`);
   const chat = JSON.stringify({ model: "demo-chat", messages: [{ role: "user", content: "Hello" }] });
+  const dayAgo = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
   const calls: [what: string, bound: Bound, url: URL, init: RequestInit][] = [
     ["chat call", "constant", gateway("/chat/completions"), { method: "POST", headers: byKey, body: chat }],
-    ["GET /v1/models", "constant", gateway("/models"), { headers: byKey }],
     ["page: runs", "constant", ...ownerPage(`${workspace}/ai/runs`)],
     ["page: overview", days, ...ownerPage(`${workspace}/ai`)],
+    ["page: overview by model", days, ...ownerPage(`${workspace}/ai?by=model`)],
+    ["page: overview by member", days, ...ownerPage(`${workspace}/ai?by=member`)],
+    ["page: overview by label", days, ...ownerPage(`${workspace}/ai?by=label`)],
     ["page: credits", days, ...ownerPage(`${workspace}/ai/credits`)],
+    ["file: credits of a day", days, ...ownerPage(`${workspace}/ai/credits.csv?from=${dayAgo}&to=${dayAgo}`)],
+    ["file: usage by member", days, ...ownerPage(`${workspace}/ai/usage.csv?by=member`)],
     ["page: costs", { linear: "reads the imported costs of 30 days" }, ...ownerPage(`${workspace}/ai/costs`)],
     ["page: members", "constant", ...ownerPage(`${workspace}/members`)],
     ["page: security", "constant", ...ownerPage("/settings/security")],
   ];
   const times: PageTimes = [];
   for (const [what, bound, url, init] of calls) times.push({ what, bound, ...(await timeFetch(url, init)) });
+  for (const models of [5, 50, 500]) {
+    await haveModels(client, models);
+    const timed = await timeFetch(gateway("/models"), { headers: byKey });
+    times.push({ what: `GET /v1/models, ${models} models`, bound: "constant", ...timed });
+  }
+  await haveModels(client, 0);
   return times;
 }
+
+/** Adds models of the growth bench to those of the demo until the demo user's plan has so many; takes the others away. */
+async function haveModels(client: pg.Client, models: number): Promise<void> {
+  await client.query(removeModels);
+  await client.query(addModels, [models]);
+}
+
+const removeModels = `
+  with grants as (delete from ai.model_grants where model_id like 'growth-model-%'),
+    prices as (delete from ai.model_prices where model_id like 'growth-model-%'),
+    routes as (delete from ai.model_routes where model_id like 'growth-model-%')
+  delete from ai.models where id like 'growth-model-%'`;
+
+const addModels = `
+  with missing as (
+    select format('growth-model-%s', n) as id
+    from generate_series(1, $1::integer - (select count(*)::integer from ai.model_grants where plan_id = 'free')) n
+  ), models as (
+    insert into ai.models (id, kind, display_name, owned_by) select id, 'chat', id, 'growth' from missing
+  ), routes as (
+    insert into ai.model_routes (model_id, position, provider_id, provider_model) select id, 1, 'demo', id from missing
+  ), prices as (
+    insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million)
+    select id, 'demo', 0.15, 0.6 from missing
+  )
+  insert into ai.model_grants (model_id, plan_id) select id, p.id from missing, ai.plans p where p.id in ('free', 'team')`;
 
 async function timeFetch(url: URL, init: RequestInit): Promise<{ ms: number; bytes: number }> {
   const tookMs: number[] = [];

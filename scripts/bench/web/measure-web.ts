@@ -51,7 +51,12 @@ export async function measureWebGrowth(
       ...kept,
       factors: plan.growth,
       timePages: async (tenant) =>
-        timePages(stack, { tenant, webUrl: web.url, cookie: await keepSession(await signIn(stack, demo)) }),
+        timePages(stack, {
+          client: given.client,
+          tenant,
+          webUrl: web.url,
+          cookie: await keepSession(await signIn(stack, demo)),
+        }),
     }),
   );
 }

@@ -58,7 +58,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await expect(plain.getByRole("table", { name: "Usage by model" })).toContainText("a-model-with-a-rather-long-name");
   await plain.getByRole("link", { name: "Day", exact: true }).click();
   const [file] = await Promise.all([plain.waitForEvent("download"), plain.getByRole("link", { name: "CSV" }).click()]);
-  expect(file.suggestedFilename()).toBe("usage-by-day.csv");
+  expect(file.suggestedFilename()).toMatch(/^usage-by-day-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
   expect(await readFile(await file.path(), "utf8")).toMatch(new RegExp(`^day,.*\r\n${lastWeek},0.00`));
   await plain.getByRole("link", { name: lastWeek }).click();
   await expect(plain.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(2);

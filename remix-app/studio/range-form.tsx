@@ -27,7 +27,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
   const kept = [...new URLSearchParams(search)].filter(([name]) => !left.includes(name));
   return (
     <div className="flex flex-wrap items-start gap-2">
-      <nav aria-label="Range" className="contents">
+      <nav aria-label="Range, whole days in UTC" className="contents">
         {optional ? (
           <Link
             to={searchWith(search, { range: allTime, from: "", to: "" })}
@@ -50,9 +50,15 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           </Link>
         ))}
       </nav>
+      {days ? (
+        <p className="w-full text-muted text-small" role={range?.fault ? "alert" : undefined}>
+          {range?.fault ? `${range.fault} Shown instead: ` : ""}
+          {`${days.first} to ${days.last}, days in UTC`}
+        </p>
+      ) : null}
       <details className="open:w-full" open={custom || range?.fault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
-          {custom ? `${days?.first} to ${days?.last}` : "Other days"}
+          {custom ? `${days?.first} to ${days?.last} UTC` : "Other days"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
           {kept.map(([name, value]) => (

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rangeDays, readRange, searchWith } from "./range.ts";
+import { rangeDays, rangeFileName, rangeStatus, readRange, searchWith } from "./range.ts";
 
 const now = new Date("2026-03-31T23:59:59.999Z");
 const read = (search: string, at = now) => readRange(new URL(`https://a.test/x${search}`), { now: at });
@@ -14,7 +14,6 @@ describe("readRange", () => {
     ["?range=last-month", "2026-02-01", "2026-03-01"],
     ["?from=2026-02-28&to=2026-02-28", "2026-02-28", "2026-03-01"],
     ["", "2026-03-02", "2026-04-01"],
-    ["?range=nonsense", "2026-03-02", "2026-04-01"],
   ])("%s is whole days, half-open", (search, from, to) => {
     const range = read(search);
     expect([range.from, range.to, range.fault]).toEqual([`${from}T00:00:00.000Z`, `${to}T00:00:00.000Z`, null]);
@@ -34,6 +33,19 @@ describe("readRange", () => {
     const { from, to, previous } = read("?range=month", new Date("2026-03-05T00:00:00Z"));
     expect(rangeDays({ from, to })).toEqual({ first: "2026-03-01", last: "2026-03-05" });
     expect(rangeDays(previous)).toEqual({ first: "2026-02-01", last: "2026-02-05" });
+  });
+
+  it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("refuses %s", (search) => {
+    const range = read(search);
+    expect(range).toMatchObject({ preset: "30d", fault: "There is no such range." });
+    expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
+      400, 200, 200,
+    ]);
+  });
+
+  it("names files by their days, or by today", () => {
+    expect(rangeFileName("runs", read("?range=month"))).toBe("runs-2026-03-01-2026-03-31");
+    expect(rangeFileName("runs", null)).toBe(`runs-until-${new Date().toISOString().slice(0, 10)}`);
   });
 
   it("takes 365 days, and no 366th", () => {

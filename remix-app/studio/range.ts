@@ -36,14 +36,15 @@ const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
  * Reads the range off an address: `?range=` with a preset's name, or `?from=` and `?to=`, the first and the last day,
- * both whole. Without either, or with dates that are none, the last 30 days.
+ * both whole. Without either, or with a fault, the last 30 days.
  */
 export function readRange(url: URL, { now }: { now: Date }): Range {
   const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
-  const preset = presetSchema.safeParse(url.searchParams.get("range"));
+  const named = url.searchParams.get("range") ?? "";
+  const preset = presetSchema.safeParse(named);
   if (preset.success) return presetRange(preset.data, now);
-  if (from === "" && to === "") return presetRange(defaultPreset, now);
-  const fault = faultOf(from, to);
+  if (named === "" && from === "" && to === "") return presetRange(defaultPreset, now);
+  const fault = named === "" ? faultOf(from, to) : "There is no such range.";
   if (fault) return { ...presetRange(defaultPreset, now), fault };
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
@@ -91,6 +92,18 @@ function instants({ from, to }: Record<"from" | "to", number>): { from: string; 
 /** The first and the last day of a range, as the address and date fields have them. */
 export function rangeDays({ from, to }: { from: string; to: string }): { first: string; last: string } {
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
+}
+
+/** The status of a page about a range: 400 where the address has none, because the page then shows another one. */
+export function rangeStatus(range: Pick<Range, "fault"> | null): { status: number } {
+  return { status: range?.fault ? 400 : 200 };
+}
+
+/** The name of a file about a range, or about all there was until today. */
+export function rangeFileName(name: string, range: { from: string; to: string } | null): string {
+  if (!range) return `${name}-until-${new Date().toISOString().slice(0, 10)}`;
+  const { first, last } = rangeDays(range);
+  return `${name}-${first}-${last}`;
 }
 
 /** Where lists say which page of them is shown: `cursor`, and `providers` where a second one stands above it. */

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  columnDecimals,
   exactUsd,
   formatCount,
   formatCredits,
@@ -68,4 +69,15 @@ test.each([
   [61_540, "61.5 s"],
 ])("%d milliseconds are %s", (ms, text) => {
   expect(formatMs(ms)).toBe(text);
+});
+
+test.each([
+  [["12.5", "0.5", null, "0"], 2, ["$12.50", "$0.50", "$0.00"]],
+  [["12.5", "0.0042"], 4, ["$12.5000", "$0.0042"]],
+  [["-3", "0.00000012"], 6, ["-$3.000000", "$0.000000"]],
+  [["0"], 2, ["$0.00"]],
+  [[null], 2, []],
+] as const)("amounts of one column %j have %i decimals", (amounts, decimals, texts) => {
+  expect(columnDecimals(amounts)).toBe(decimals);
+  expect(amounts.filter((amount) => amount !== null).map((amount) => formatUsd(amount, decimals))).toEqual(texts);
 });

@@ -5,9 +5,10 @@ import { jsonNumber } from "#shared/raw-json.ts";
  * Dollars as people read them: two decimals from ten cents on, two significant digits below. The exact figure stands
  * beside it, on hover and in files.
  * @param amount exact decimal text
+ * @param decimals of all amounts of a column
  */
-export function formatUsd(amount: string): string {
-  return `${Number(amount) < 0 ? "-" : ""}$${formatCredits(amount.replace("-", ""))}`;
+export function formatUsd(amount: string, decimals?: number): string {
+  return `${Number(amount) < 0 ? "-" : ""}$${formatCredits(amount.replace("-", ""), decimals)}`;
 }
 
 /**
@@ -32,8 +33,9 @@ export function exactUsd(amount: string): string {
  * Credits as people read them, as formatUsd.
  * @param amount exact decimal text
  */
-export function formatCredits(amount: string): string {
+export function formatCredits(amount: string, decimals?: number): string {
   const value = Number(amount);
+  if (decimals !== undefined) return fixedAmounts(decimals).format(value);
   return (value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value);
 }
 
@@ -42,6 +44,29 @@ const amounts = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumF
 const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, maximumFractionDigits: 12 });
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** The most decimals of a column; what is smaller reads as zero there, and has its digits on hover and in files. */
+const maxDecimals = 6;
+const fixed = new Map<number, Intl.NumberFormat>();
+
+function fixedAmounts(decimals: number): Intl.NumberFormat {
+  const format =
+    fixed.get(decimals) ??
+    new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  fixed.set(decimals, format);
+  return format;
+}
+
+/**
+ * Returns how many decimals all amounts of a column are shown with: two digits of the smallest one, from 2 to 6 decimals.
+ * @param amounts exact decimal texts; null where the workspace hides them
+ */
+export function columnDecimals(amounts: readonly (string | null)[]): number {
+  const sizes = amounts.map((amount) => Math.abs(Number(amount))).filter((size) => size > 0);
+  if (sizes.length === 0) return 2;
+  const first = Math.floor(Math.log10(Math.min(...sizes)));
+  return Math.min(maxDecimals, Math.max(2, 1 - first));
+}
 
 /** A count in full: 1,234,567. */
 export function formatCount(count: number): string {

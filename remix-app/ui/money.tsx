@@ -4,18 +4,20 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf } from "./format-amount
  * Dollars as people read them; the exact figure on hover, and for assistive technology.
  * @param props.amount exact decimal text; null where the workspace hides it
  * @param props.of the whole that it stands beside as a part
+ * @param props.decimals of all amounts of its column
  */
-export function Usd({ amount, of }: { amount: string | null; of?: string }) {
-  const short = amount && (of === undefined ? formatUsd(amount) : formatUsdOf(amount, of));
+export function Usd({ amount, of, decimals }: { amount: string | null; of?: string; decimals?: number }) {
+  const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdOf(amount, of));
   return amountOf({ short, exact: amount && exactUsd(amount) });
 }
 
 /**
  * Credits as people read them, without a unit; the exact figure on hover, and for assistive technology.
  * @param props.amount exact decimal text; null where there is none
+ * @param props.decimals of all amounts of its column
  */
-export function Credits({ amount }: { amount: string | null }) {
-  return amountOf({ short: amount && formatCredits(amount), exact: amount });
+export function Credits({ amount, decimals }: { amount: string | null; decimals?: number }) {
+  return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount });
 }
 
 function amountOf({ short, exact }: { short: string | null; exact: string | null }) {

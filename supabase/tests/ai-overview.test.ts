@@ -19,6 +19,7 @@ interface Overview {
   previous: Sums & { usedCredits: string };
   rows: { key: string; name: string | null; now: Sums | null; before: Sums | null }[];
   leftOut: number;
+  series: { day: number; model: string | null; requests: number; failed: number; tokens: number }[] | null;
   deductions: Record<string, string>;
 }
 
@@ -26,6 +27,8 @@ interface RunOptions {
   daysAgo: number;
   model?: string;
   feature?: string;
+  memberId?: string;
+  label?: string;
   latencyMs?: number | null;
   streamed?: boolean;
   failed?: boolean;
@@ -40,12 +43,12 @@ async function insertRun(db: Database, { workspaceId, keyId }: Tenant, options: 
        insert into ai.runs (
          id, created_at, workspace_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
          model_id, routes, route, markup, status, usage_source, input_tokens, output_tokens, cost_usd, billed_credits,
-         account_id, reserved_usd, reserved_credits, streamed, first_byte_ms, latency_ms, settled_at
+         account_id, reserved_usd, reserved_credits, streamed, first_byte_ms, latency_ms, actor_id, entity_id, settled_at
        )
        select
          ai.run_id(moment), moment, $1, $2, $2, 'key', 'background', $5, 'test', $4,
          '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1, $7, 'provider', 3, 4, 0.000000000001,
-         $6, a.id, 0, 0, $8, $9 / 2, $9, moment
+         $6, a.id, 0, 0, $8, $9 / 2, $9, $10, $11, moment
        from (select date_trunc('day', now(), 'UTC') - ($3::integer - 0.5) * interval '24 hours' as moment) m
        cross join ai.credit_accounts a
        where a.workspace_id = $1
@@ -63,6 +66,8 @@ async function insertRun(db: Database, { workspaceId, keyId }: Tenant, options: 
       failed ? "failed" : "succeeded",
       streamed,
       latencyMs,
+      options.memberId ?? null,
+      options.label ?? null,
     ],
   );
 }
@@ -125,15 +130,19 @@ describe("the overview", () => {
     }
   });
 
-  test.for(["model", "feature", "key", "app"])(
+  test.for(["model", "feature", "key", "app", "member", "label"])(
     "by %s lists all of the range, the largest first",
     async (by, { db }) => {
       const tenant = await createTenant(db, { credits: "1000" });
-      await insertRun(db, tenant, { daysAgo: 2, model: "small", feature: "a" });
-      for (const _ of [1, 2]) await insertRun(db, tenant, { daysAgo: 3, model: "large", feature: "b" });
+      const memberId = tenant.ownerId;
+      await insertRun(db, tenant, { daysAgo: 2, model: "small", feature: "a", memberId });
+      const former = "00000000-0000-4000-8000-00000000000a";
+      const large = { daysAgo: 3, model: "large", feature: "b", memberId: former, label: "customer-1" };
+      for (const _ of [1, 2]) await insertRun(db, tenant, large);
       await insertRun(db, tenant, { daysAgo: 12, model: "gone", feature: "c" });
       await rollUp(db);
-      const { rows, leftOut } = await read(db, tenant, { by });
+      const { rows, leftOut, totals } = await read(db, tenant, { by });
+      expect(totals).toMatchObject({ requests: 3, latencyP50Ms: expect.any(Number) });
       const of = rows.map(({ key, now, before }) => [key, now?.requests ?? 0, before?.requests ?? 0]);
       const expected = {
         model: [
@@ -148,14 +157,51 @@ describe("the overview", () => {
         ],
         key: [[tenant.keyId, 3, 1]],
         app: [["", 3, 1]],
+        member: [
+          [former, 2, 0],
+          [memberId, 1, 0],
+          ["", 0, 1],
+        ],
+        label: [
+          ["customer-1", 2, 0],
+          ["", 1, 1],
+        ],
       }[by];
       expect([of, leftOut]).toEqual([expected, 0]);
+      if (by === "member") {
+        const { display_name } = await one<{ display_name: string }>(db, {
+          sql: "select display_name from public.profiles where id = $1",
+          values: [memberId],
+        });
+        expect(rows.map(({ name }) => name)).toEqual(["Former member", display_name, null]);
+      }
       if (by === "model") {
         const first = await read(db, tenant, { by, maxRows: 1 });
         expect([first.rows.map(({ key }) => key), first.leftOut, first.totals.requests]).toEqual([["large"], 2, 3]);
       }
     },
   );
+
+  test("by model has what the six largest used each day, and the others together", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    for (const [place, calls] of [8, 7, 6, 5, 4, 3, 2, 1].entries()) {
+      for (let call = 0; call < calls; call += 1) await insertRun(db, tenant, { daysAgo: 9, model: `m${place}` });
+    }
+    await insertRun(db, tenant, { daysAgo: 2, model: "m7", failed: true });
+    await rollUp(db);
+    const { series } = await read(db, tenant, { by: "model" });
+    expect(series?.map(({ day, model, requests, failed, tokens }) => [day, model, requests, failed, tokens])).toEqual([
+      [1, "m0", 8, 0, 56],
+      [1, "m1", 7, 0, 49],
+      [1, "m2", 6, 0, 42],
+      [1, "m3", 5, 0, 35],
+      [1, "m4", 4, 0, 28],
+      [1, "m5", 3, 0, 21],
+      [1, null, 3, 0, 21],
+      [8, null, 1, 1, 7],
+    ]);
+    expect((await read(db, tenant)).series).toBeNull();
+  });
 
   test("shows credits alone where the workspace hides what providers charge", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });

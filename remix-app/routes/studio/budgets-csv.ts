@@ -2,6 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 import { budgetColumns, readBudgets } from "../../studio/budgets/budgets.ts";
+import { rangeFileName } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 const budgetsPerRead = 500;
@@ -13,5 +14,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { budgets: records, nextCursor } = await readBudgets(context, { ...member, limit: budgetsPerRead, cursor });
     return { records, nextCursor };
   });
-  return csvFile(budgetColumns, { name: "budgets", pages });
+  return csvFile(budgetColumns, { name: rangeFileName("budgets", null), pages });
 }

@@ -4,7 +4,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { comparisonColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
-import { rangeDays, readFileRange } from "../../studio/range.ts";
+import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** What the costs page of the same address compares, by all providers, as a file. */
@@ -17,6 +17,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { providers: records, nextCursor } = await compareCosts(context, { reader: member, query, provider });
     return { records, nextCursor };
   });
-  const { first, last } = rangeDays(range);
-  return csvFile(comparisonColumns, { name: `costs-by-provider ${first} ${last}`, pages });
+  return csvFile(comparisonColumns, { name: rangeFileName("costs-by-provider", range), pages });
 }

@@ -4,7 +4,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { costColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { listCostRecords } from "../../studio/costs/provider-imports.ts";
-import { rangeDays, readFileRange } from "../../studio/range.ts";
+import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The costs page's records of the same address, all of them, as a file. */
@@ -16,6 +16,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const query = { from: range.from, to: range.to, limit: recordsPerRead, cursor };
     return listCostRecords(context, { reader: member, query, filter });
   });
-  const { first, last } = rangeDays(range);
-  return csvFile(costColumns, { name: `costs ${first} ${last}`, pages });
+  return csvFile(costColumns, { name: rangeFileName("costs", range), pages });
 }

@@ -1,5 +1,5 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
@@ -8,7 +8,7 @@ import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
-import { readRange, searchWith } from "../../studio/range.ts";
+import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import type { MemberReader } from "../../studio/studio-reader.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
@@ -48,15 +48,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
         })
       : { overall: null, providers: [], nextCursor: null },
   ]);
-  return {
-    workspace,
-    range,
-    filter,
-    page,
-    compared,
-    gatewayUrl: `${context.env.AI_URL}/v1`,
-    now: now.toISOString(),
-  };
+  const gatewayUrl = `${context.env.AI_URL}/v1`;
+  return data({ workspace, range, filter, page, compared, gatewayUrl, now: now.toISOString() }, rangeStatus(range));
 }
 
 export default function CostsPage() {

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
-import { readFileRange } from "../../studio/range.ts";
+import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { ledgerColumns } from "../../studio/usage/ledger.tsx";
 import { listLedgerEntries } from "../../studio/usage/usage.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -13,5 +13,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const pages = eachPage((cursor) =>
     listLedgerEntries(context, { reader: member, query: { from, to, limit: recordsPerRead, cursor } }),
   );
-  return csvFile(ledgerColumns, { name: `credits-${from.slice(0, 10)}`, pages });
+  return csvFile(ledgerColumns, { name: rangeFileName("credits", { from, to }), pages });
 }

@@ -1,7 +1,7 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { Figures } from "../../studio/figures.tsx";
-import { readRange, searchWith } from "../../studio/range.ts";
+import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import { CreditTotals, Ledger } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
@@ -28,12 +28,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const range = readRange(url, { now });
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const query = { from: range.from, to: range.to, limit: entriesShown, cursor };
-  return {
-    workspace,
-    range,
-    ...(await readCredits(context, { reader, query })),
-    now: now.toISOString(),
-  };
+  const credits = await readCredits(context, { reader, query });
+  return data({ workspace, range, ...credits, now: now.toISOString() }, rangeStatus(range));
 }
 
 export default function CreditsPage() {

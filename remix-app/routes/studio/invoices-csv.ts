@@ -4,6 +4,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { invoiceColumns } from "../../studio/costs/import-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
+import { rangeFileName } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The invoices page's list of the same address, all of it, as a file. */
@@ -13,5 +14,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const pages = eachPage((cursor) =>
     listProviderInvoices(context, { reader: member, query: { limit: recordsPerRead, cursor }, filter }),
   );
-  return csvFile(invoiceColumns, { name: "invoices", pages });
+  return csvFile(invoiceColumns, { name: rangeFileName("invoices", null), pages });
 }

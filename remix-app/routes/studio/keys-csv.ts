@@ -2,6 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 import { keyColumns, listKeys } from "../../studio/keys/keys.ts";
+import { rangeFileName } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 const keysPerRead = 500;
@@ -13,5 +14,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { keys: records, nextCursor } = await listKeys(context, { ...member, limit: keysPerRead, cursor });
     return { records, nextCursor };
   });
-  return csvFile(keyColumns, { name: "keys", pages });
+  return csvFile(keyColumns, { name: rangeFileName("keys", null), pages });
 }

@@ -1,7 +1,7 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { Choices } from "../../studio/choices.tsx";
-import { readRange } from "../../studio/range.ts";
+import { rangeStatus, readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import { daysEachOf, readOverview, shownRows } from "../../studio/usage/overview.ts";
 import {
@@ -32,10 +32,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     reader: member,
     range,
     by,
-    daysEach: daysEachOf(range),
+    daysEach: daysEachOf(range, by),
     maxRows: shownRows,
   });
-  return { workspace, range, by, overview };
+  return data({ workspace, range, by, overview }, rangeStatus(range));
 }
 
 export default function StudioOverview() {
@@ -78,7 +78,7 @@ export default function StudioOverview() {
         {overview.totals.requests === 0 && overview.previous.requests === 0 ? (
           <p className="text-muted">No call in this range, nor in the one before. Choose another above.</p>
         ) : (
-          <OverviewChart overview={overview} by={by} metric={metric} />
+          <OverviewChart overview={overview} range={range} by={by} metric={metric} />
         )}
       </Panel>
       <Panel>

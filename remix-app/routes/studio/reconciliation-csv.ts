@@ -4,7 +4,7 @@ import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { cellColumns } from "../../studio/costs/import-files.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
-import { rangeOfFile } from "../../studio/range.ts";
+import { rangeFileName, rangeOfFile } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** The reconciliation page's lines of the same address, all of them, as a file. */
@@ -17,5 +17,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { records, nextCursor } = await reconcileCosts(context, { reader: member, query });
     return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
   });
-  return csvFile(cellColumns, { name: `reconciliation ${months.from.slice(0, 7)}`, pages });
+  return csvFile(cellColumns, { name: rangeFileName("reconciliation", months), pages });
 }

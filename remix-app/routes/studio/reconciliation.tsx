@@ -1,11 +1,11 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
-import { rangeDays, searchWith } from "../../studio/range.ts";
+import { rangeDays, rangeStatus, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -33,14 +33,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     reader,
     query: { ...months, limit: recordsShown, cursor },
   });
-  return {
-    workspace,
-    range,
-    months,
-    cells: records.flatMap((record) => cellsOf(record, { today })),
-    totals,
-    nextCursor,
-  };
+  const cells = records.flatMap((record) => cellsOf(record, { today }));
+  return data({ workspace, range, months, cells, totals, nextCursor }, rangeStatus(range));
 }
 
 export default function ReconciliationPage() {

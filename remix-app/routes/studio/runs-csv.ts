@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
-import { rangeOfFile } from "../../studio/range.ts";
+import { rangeFileName, rangeOfFile } from "../../studio/range.ts";
 import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -17,5 +17,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { runs: records, nextCursor } = await listRuns(context, { ...page, cursor });
     return { records, nextCursor };
   });
-  return csvFile(runColumns, { name: "runs", pages });
+  return csvFile(runColumns, { name: rangeFileName("runs", range), pages });
 }

@@ -1,6 +1,6 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { searchWith } from "../../studio/range.ts";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { rangeStatus, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import { RunFilterForm, RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
@@ -24,15 +24,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsShown, cursor };
   const { runs, nextCursor } = await listRuns(context, page);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
-  return {
-    workspace,
-    runs,
-    range,
-    asked,
-    older,
-    first: cursor === undefined,
-    now: now.toISOString(),
-  };
+  const first = cursor === undefined;
+  return data({ workspace, runs, range, asked, older, first, now: now.toISOString() }, rangeStatus(range));
 }
 
 export default function RunsPage() {

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { readFileRange } from "../../studio/range.ts";
+import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { overviewColumns, readWholeOverview } from "../../studio/usage/overview.ts";
 import { readDimension } from "../../studio/usage/overview-metric.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -11,5 +11,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const by = readDimension(new URL(request.url));
   const range = readFileRange(request, context);
   const rows = await readWholeOverview(context, { reader: member, range, by });
-  return csvFile(overviewColumns(by), { name: `usage-by-${by}`, pages: [rows] });
+  return csvFile(overviewColumns(by), { name: rangeFileName(`usage-by-${by}`, range), pages: [rows] });
 }

@@ -1,6 +1,7 @@
 import { Link } from "@remix-run/react";
 import type { CsvColumn } from "../../http/csv.ts";
 import { DataTable } from "../../ui/data-table.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import type { LedgerEntry, CreditTotals as Totals } from "./usage.ts";
@@ -31,6 +32,8 @@ export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
 
 /** Every change of the balance in a range, the newest first, each with the run that it paid for. */
 export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; workspaceId: string; now: string }) {
+  const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
+  const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
   return (
     <DataTable
       caption="Ledger"
@@ -51,11 +54,16 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
           ),
         },
         { label: "When", cell: ({ createdAt }) => <Moment at={createdAt} now={now} /> },
-        { label: "Credits", numeric: true, small: "aside", cell: ({ amount }) => <Credits amount={amount} /> },
+        {
+          label: "Credits",
+          numeric: true,
+          small: "aside",
+          cell: ({ amount }) => <Credits amount={amount} decimals={amountDecimals} />,
+        },
         {
           label: "Balance after",
           numeric: true,
-          cell: ({ balanceAfter }) => <Credits amount={balanceAfter} />,
+          cell: ({ balanceAfter }) => <Credits amount={balanceAfter} decimals={balanceDecimals} />,
         },
       ]}
       rows={entries}
@@ -86,6 +94,7 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
       note: "What runs would have cost that nobody is billed for: those of registered apps, and those that ended without a count. Never deducted",
     },
   ];
+  const decimals = columnDecimals(lines.map(({ amount }) => amount));
   return (
     <dl>
       {lines.map(({ label, amount, note, strong }) => (
@@ -95,7 +104,7 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
         >
           <dt className={strong ? "font-semibold" : "font-medium"}>{label}</dt>
           <dd className={`text-right tabular-nums ${strong ? "font-semibold" : ""}`}>
-            <Credits amount={amount} />
+            <Credits amount={amount} decimals={decimals} />
           </dd>
           <dd className="col-span-2 text-muted text-small">{note}</dd>
         </div>

@@ -104,7 +104,7 @@ export function changeOf(now: number | string | null, before: number | string | 
 }
 
 /** What the overview can be by, one at a time. */
-export const overviewDimensions = ["day", "model", "feature", "key", "app"] as const;
+export const overviewDimensions = ["day", "model", "feature", "key", "app", "member", "label"] as const;
 export type OverviewDimension = (typeof overviewDimensions)[number];
 
 export const dimensionLabels: Record<OverviewDimension, string> = {
@@ -113,6 +113,8 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   feature: "Feature",
   key: "Key",
   app: "App",
+  member: "Member",
+  label: "Label",
 };
 
 const asked = z.enum(overviewDimensions).catch("day");

@@ -4,6 +4,7 @@ import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { Figures } from "../figures.tsx";
+import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
@@ -59,16 +60,21 @@ function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): Rea
   return <span title="Within the width of a bucket, 19%">{`p50 ${formatMs(latencyP50Ms)}${firstToken}`}</span>;
 }
 
-/** The chart of one metric: columns over days, bars of everything else. */
+/** The chart of one metric: columns over days, stacked by model, bars of everything else. */
 export function OverviewChart({
-  overview: { rows, daysEach },
+  overview,
+  range,
   by,
   metric,
 }: {
   overview: Overview;
+  range: { from: string; to: string };
   by: OverviewDimension;
   metric: Metric;
 }) {
+  const { rows, daysEach, series } = overview;
+  if (series && metric !== "latency")
+    return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} />;
   const { label, value, text, mark, whole } = metricViews[metric];
   const drawn = rows.map((row) => ({
     key: row.key,
@@ -78,7 +84,7 @@ export function OverviewChart({
     previous: row.before && { value: value(row.before), text: text(row.before) },
   }));
   if (by === "day") {
-    const name = `${label} by ${daysEach > 1 ? "week" : "day"}; the table below has the same figures`;
+    const name = `${label} by ${daysEach > 1 ? "week" : "day"} (UTC); the table below has the same figures`;
     return <ColumnChart label={name} columns={drawn.reverse()} formatMark={mark} whole={whole} />;
   }
   return <BarList label={`${label} by ${by}`} bars={drawn.sort((a, b) => b.value - a.value)} />;

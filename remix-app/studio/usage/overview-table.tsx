@@ -1,19 +1,11 @@
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
-import { changeOf, type OverviewDimension } from "./overview-metric.ts";
-
-const names: Record<OverviewDimension, string> = {
-  day: "Day",
-  model: "Model",
-  feature: "Feature",
-  key: "Key",
-  app: "App",
-};
+import { changeOf, dimensionLabels, type OverviewDimension } from "./overview-metric.ts";
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
 
@@ -36,22 +28,25 @@ export function OverviewTable({
     costVisible
       ? changeOf(row.now.amountUsd, row.before?.amountUsd ?? "0")
       : changeOf(row.now.billedCredits, row.before?.billedCredits ?? "0");
+  const spendDecimals = columnDecimals(rows.map(({ now }) => now.amountUsd));
+  const creditDecimals = columnDecimals(rows.map(({ now }) => now.billedCredits));
+  const otherDecimals = columnDecimals(rows.map(({ otherDeductions }) => otherDeductions));
   const spend: DataColumn<OverviewRow> = {
     label: "Spend",
     numeric: true,
     small: "aside",
-    cell: (row) => <Usd amount={row.now.amountUsd} />,
+    cell: (row) => <Usd amount={row.now.amountUsd} decimals={spendDecimals} />,
   };
   const credits: DataColumn<OverviewRow> = {
     label: "Credits",
     numeric: true,
     small: costVisible ? "hidden" : "aside",
-    cell: (row) => <Credits amount={row.now.billedCredits} />,
+    cell: (row) => <Credits amount={row.now.billedCredits} decimals={creditDecimals} />,
   };
   const other: DataColumn<OverviewRow> = {
     label: "Credits without a run",
     numeric: true,
-    cell: (row) => <Credits amount={row.otherDeductions ?? "0"} />,
+    cell: (row) => <Credits amount={row.otherDeductions ?? "0"} decimals={otherDecimals} />,
   };
   return (
     <>
@@ -62,7 +57,7 @@ export function OverviewTable({
         empty="Nothing was used in this range."
         columns={[
           {
-            label: daysEach > 1 && by === "day" ? "Week from" : names[by],
+            label: by !== "day" ? dimensionLabels[by] : daysEach > 1 ? "Week from (UTC)" : "Day (UTC)",
             cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
           },
           ...(costVisible ? [spend] : []),
@@ -120,7 +115,7 @@ function RunsLink({
     by === "day"
       ? { from: row.label, to: [last, lastOf(row.label, daysEach)].sort()[0] ?? last }
       : { ...(by === "app" ? { appId: row.key } : { [by]: row.key }), from: first, to: last };
-  if (by === "key" || row.key === "") return row.label;
+  if (by === "key" || by === "member" || by === "label" || row.key === "") return row.label;
   return (
     <Link className="link" to={`${runsPath}?${new URLSearchParams(query)}`}>
       {row.label}

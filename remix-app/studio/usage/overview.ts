@@ -35,6 +35,20 @@ const listed = z.object({
     z.object({ key: z.string(), name: z.string().nullable(), now: sums.nullable(), before: sums.nullable() }),
   ),
   leftOut: count,
+  /** By model, of each day or few days: the six largest, and all others together (null). */
+  series: z
+    .array(
+      z.object({
+        day: count,
+        model: z.string().nullable(),
+        requests: count,
+        failed: count,
+        tokens: count,
+        amountUsd: amountText.nullable(),
+        billedCredits: amountText,
+      }),
+    )
+    .nullable(),
   deductions: z.record(z.string(), amountText),
 });
 
@@ -47,8 +61,10 @@ export interface OverviewRow {
   otherDeductions: string | null;
 }
 
+export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number];
+
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
-  /** Days the newest first, everything else the dearest first. */
+  /** Days the newest first, everything else the most expensive first. */
   rows: OverviewRow[];
   /** How many days a row of days stands for. */
   daysEach: number;
@@ -57,6 +73,8 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
 /** Rows that a page shows, and the most that a file holds. */
 export const shownRows = 200;
 const fileRows = 10_000;
+/** The labels of a day beyond the 10,000 most expensive. */
+const otherLabels = "*";
 
 const dayMs = 24 * 60 * 60 * 1000;
 const noUsage: UsageSums = {
@@ -74,9 +92,11 @@ const noUsage: UsageSums = {
   firstTokenP95Ms: null,
 };
 
-/** Days that are shown as one: weeks where the range is long, so that each has room. */
-export function daysEachOf({ from, to }: { from: string; to: string }): number {
-  return (Date.parse(to) - Date.parse(from)) / dayMs > 92 ? 7 : 1;
+/** Days that are shown as one: weeks where the range is long, so that each has room. Models share a column's room. */
+export function daysEachOf({ from, to }: { from: string; to: string }, by: OverviewDimension): number {
+  const days = (Date.parse(to) - Date.parse(from)) / dayMs;
+  if (by === "model") return days > 92 ? 14 : days > 31 ? 7 : 1;
+  return days > 92 ? 7 : 1;
 }
 
 /**
@@ -113,7 +133,7 @@ export async function readOverview(
       ? daysOf({ ...overview, deductions, range, daysEach, zero })
       : overview.rows.map(({ key, name, now, before }) => ({
           key,
-          label: name ?? (key === "" ? `No ${by}` : key),
+          label: name ?? labelOf(key, by),
           now: now ?? zero,
           before,
           otherDeductions: null,
@@ -133,6 +153,11 @@ export async function readWholeOverview(
   if (leftOut === 0) return rows;
   const detail = `These are more than ${limit.toLocaleString("en")} lines. Choose a shorter range.`;
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
+}
+
+function labelOf(key: string, by: OverviewDimension): string {
+  if (key === "") return `No ${by}`;
+  return by === "label" && key === otherLabels ? "Other labels" : key;
 }
 
 /** Each day of the range, or each few, whether or not anything happened; what only the longer previous range has is none. */
@@ -166,7 +191,9 @@ export function overviewColumns(by: OverviewDimension): CsvColumn<OverviewRow>[]
   ];
   return [
     { name: by, value: (row) => row.label },
-    ...(by === "key" || by === "app" ? [{ name: `${by}_id`, value: (row: OverviewRow) => row.key }] : []),
+    ...(by === "key" || by === "app" || by === "member"
+      ? [{ name: `${by}_id`, value: (row: OverviewRow) => row.key }]
+      : []),
     ...ofSums("cost_usd", ({ amountUsd }) => amountUsd),
     ...ofSums("billed_credits", ({ billedCredits }) => billedCredits),
     ...(by === "day" ? [{ name: "other_credits", value: (row: OverviewRow) => row.otherDeductions ?? "0" }] : []),

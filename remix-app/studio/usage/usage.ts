@@ -6,8 +6,21 @@ import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 
 /** What usage can be grouped by. A key is its lineage: rotated keys are one. */
-export const usageDimensions = ["day", "model", "feature", "executionMode", "provider", "key", "app"] as const;
+export const usageDimensions = [
+  "day",
+  "model",
+  "feature",
+  "executionMode",
+  "provider",
+  "key",
+  "app",
+  "member",
+  "label",
+] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
+
+/** Sums by label are kept by day alone: there may be a million labels a day. */
+const besideLabel: readonly UsageDimension[] = ["label", "day"];
 
 /** How usage is asked for; `groupBy` names dimensions, with commas between. */
 export const usageQuery = windowQuery.extend({
@@ -15,7 +28,8 @@ export const usageQuery = windowQuery.extend({
     .string()
     .default("day,model,feature,executionMode")
     .transform((text) => text.split(","))
-    .pipe(z.array(z.enum(usageDimensions)).min(1)),
+    .pipe(z.array(z.enum(usageDimensions)).min(1))
+    .refine((names) => !names.includes("label") || names.every((name) => besideLabel.includes(name))),
 });
 
 const count = z.number().int();
@@ -41,6 +55,10 @@ const usageRow = z.object({
   keyName: z.string().nullable(),
   appId: z.uuid().nullable(),
   appName: z.string().nullable(),
+  memberId: z.uuid().nullable(),
+  memberName: z.string().nullable(),
+  /** `*` stands for the labels of a day beyond the 10,000 most expensive. */
+  label: z.string().nullable(),
 });
 const usageWindow = {
   from: z.string(),
@@ -78,7 +96,8 @@ export async function readUsage(
     groupBy,
   }: { reader: StudioReader; query: WindowQuery; groupBy: readonly UsageDimension[] },
 ) {
-  const read = (text: string) => readKeyCursor(text, { length: usageDimensions.length });
+  const detailed = groupBy.includes("member") || groupBy.includes("label");
+  const read = (text: string) => readKeyCursor(text, { length: detailed ? 8 : 7 });
   const { outcome: _, ...page } = await readStudio(context, {
     reader,
     name: "read_usage",

@@ -1,4 +1,4 @@
-import { Fragment } from "react";
+import { Fragment, type ReactNode } from "react";
 
 export interface ChartColumn {
   /** What it stands for, such as a day. */
@@ -31,65 +31,29 @@ const slot = 10;
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
   const marks = axisMarks(largest, { whole });
-  const top = marks.at(-1) ?? 1;
-  // To the hundredth of a unit, which is less than that of a pixel.
-  const depthOf = (value: number) => Math.round((1 - Math.max(0, value) / top) * heightUnits * 100) / 100;
-  const width = Math.max(columns.length, 1) * slot;
+  const depthOf = depthBelow(marks.at(-1) ?? 1);
   const compared = columns.some(({ previous }) => previous);
-  const inset = columns.length > 120 ? 1 : 2;
+  const inset = insetOf(columns.length);
   return (
     <figure className="space-y-2">
-      <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
-        <ol aria-hidden="true" className="-my-2 flex h-60 flex-col-reverse justify-between text-right">
-          {marks.map((mark) => (
-            <li key={mark} className="h-4 text-muted text-small leading-4 tabular-nums">
-              {formatMark(mark)}
-            </li>
-          ))}
-        </ol>
-        <svg
-          role="img"
-          aria-label={label}
-          viewBox={`0 0 ${width} ${heightUnits}`}
-          preserveAspectRatio="none"
-          className="h-56 w-full overflow-visible"
-        >
-          {marks.map((mark) => (
-            <path
-              key={mark}
-              d={`M0 ${depthOf(mark)}H${width}`}
-              vectorEffect="non-scaling-stroke"
-              className={mark === 0 ? "stroke-edge" : "stroke-line"}
-            />
-          ))}
-          <g className="chart-columns">
-            {columns.map(({ label: name, value, text, previous }, index) => {
-              const left = index * slot;
-              return (
-                <Fragment key={name}>
-                  <path d={bar({ left, width: slot, top: 0 })}>
-                    <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
-                  </path>
-                  {previous ? (
-                    <path
-                      className="before"
-                      d={bar({ left: left + 1, width: slot - 2, top: depthOf(previous.value) })}
-                    />
-                  ) : null}
-                  <path className="now" d={bar({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })} />
-                </Fragment>
-              );
-            })}
-          </g>
-        </svg>
-        <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
-          {labelledIndexes(columns.length, 3).map((index) => (
-            <li key={index} className="whitespace-nowrap tabular-nums">
-              {columns[index]?.label}
-            </li>
-          ))}
-        </ol>
-      </div>
+      <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
+        <g className="chart-columns">
+          {columns.map(({ label: name, value, text, previous }, index) => {
+            const left = index * slot;
+            return (
+              <Fragment key={name}>
+                <path d={bar({ left, width: slot, top: 0 })}>
+                  <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
+                </path>
+                {previous ? (
+                  <path className="before" d={bar({ left: left + 1, width: slot - 2, top: depthOf(previous.value) })} />
+                ) : null}
+                <path className="now" d={bar({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })} />
+              </Fragment>
+            );
+          })}
+        </g>
+      </ChartFrame>
       {compared ? (
         <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
           <Swatch look="fill-accent" label="This range" />
@@ -100,9 +64,138 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
   );
 }
 
-/** The outline of a column that stands on the drawing's ground. */
-function bar({ left, width, top }: Record<"left" | "width" | "top", number>): string {
-  return `M${left} ${heightUnits}V${top}h${width}V${heightUnits}z`;
+export interface StackedColumn {
+  /** What it stands for, such as a day. */
+  label: string;
+  /** From the ground up, as the series are listed. */
+  parts: readonly { value: number; text: string }[];
+}
+
+/** Tells series apart by hue and by lightness; the last is for all others. */
+const looks = [
+  "fill-series-1",
+  "fill-series-2",
+  "fill-series-3",
+  "fill-series-4",
+  "fill-series-5",
+  "fill-series-6",
+  "fill-edge",
+] as const;
+
+/**
+ * Columns over time that are stacked of at most seven series, drawn as {@link ColumnChart}.
+ * @param props.series their names, as each column's parts
+ */
+export function StackedColumnChart({
+  label,
+  series,
+  columns,
+  formatMark,
+  whole = false,
+}: Omit<ColumnChartProps, "columns"> & { series: readonly string[]; columns: readonly StackedColumn[] }) {
+  const heights = columns.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0));
+  const marks = axisMarks(Math.max(0, ...heights), { whole });
+  const depthOf = depthBelow(marks.at(-1) ?? 1);
+  const inset = insetOf(columns.length);
+  const lookOf = (index: number) => looks[Math.min(index, looks.length - 1)] ?? looks[0];
+  return (
+    <figure className="space-y-2">
+      <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
+        {columns.map(({ label: name, parts }, column) => {
+          let below = 0;
+          return parts.map(({ value, text }, index) => {
+            const ground = depthOf(below);
+            below += value;
+            if (value <= 0) return null;
+            return (
+              <path
+                key={`${name} ${series[index]}`}
+                className={lookOf(index)}
+                d={bar({ left: column * slot + inset, width: slot - 2 * inset, top: depthOf(below), ground })}
+              >
+                <title>{`${name}, ${series[index]}: ${text}`}</title>
+              </path>
+            );
+          });
+        })}
+      </ChartFrame>
+      <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
+        {series.map((name, index) => (
+          <Swatch key={name} look={lookOf(index)} label={name} />
+        ))}
+      </figcaption>
+    </figure>
+  );
+}
+
+/** The axis with its marks, and the names of the first column, one in the middle and the last. */
+function ChartFrame({
+  label,
+  marks,
+  formatMark,
+  names,
+  children,
+}: {
+  label: string;
+  marks: readonly number[];
+  formatMark: (value: number) => string;
+  names: readonly string[];
+  children: ReactNode;
+}) {
+  const width = Math.max(names.length, 1) * slot;
+  const depthOf = depthBelow(marks.at(-1) ?? 1);
+  return (
+    <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
+      <ol aria-hidden="true" className="-my-2 flex h-60 flex-col-reverse justify-between text-right">
+        {marks.map((mark) => (
+          <li key={mark} className="h-4 text-muted text-small leading-4 tabular-nums">
+            {formatMark(mark)}
+          </li>
+        ))}
+      </ol>
+      <svg
+        role="img"
+        aria-label={label}
+        viewBox={`0 0 ${width} ${heightUnits}`}
+        preserveAspectRatio="none"
+        className="h-56 w-full overflow-visible"
+      >
+        {marks.map((mark) => (
+          <path
+            key={mark}
+            d={`M0 ${depthOf(mark)}H${width}`}
+            vectorEffect="non-scaling-stroke"
+            className={mark === 0 ? "stroke-edge" : "stroke-line"}
+          />
+        ))}
+        {children}
+      </svg>
+      <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
+        {labelledIndexes(names.length, 3).map((index) => (
+          <li key={index} className="whitespace-nowrap tabular-nums">
+            {names[index]}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+/** Returns how far below the top a value is drawn, to the hundredth of a unit, which is less than that of a pixel. */
+function depthBelow(top: number): (value: number) => number {
+  return (value) => Math.round((1 - Math.max(0, value) / top) * heightUnits * 100) / 100;
+}
+
+const insetOf = (columns: number) => (columns > 120 ? 1 : 2);
+
+/** The outline of a column, or of a part of one, down to where it begins. */
+function bar({
+  left,
+  width,
+  top,
+  ground = heightUnits,
+}: Record<"left" | "width" | "top", number> & { ground?: number }): string {
+  return `M${left} ${ground}V${top}h${width}V${ground}z`;
 }
 
 function Swatch({ look, label }: { look: string; label: string }) {

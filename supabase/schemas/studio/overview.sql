@@ -199,6 +199,7 @@ as $$
     when 'key' then coalesce((part).key_lineage_id::text, '')
     when 'app' then coalesce((part).app_id::text, '')
     when 'member' then coalesce((part).actor_id::text, '')
+    else ''
   end
 $$;
 comment on function ai.usage_key(ai.usage_daily, text, date, integer) is

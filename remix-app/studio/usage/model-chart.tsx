@@ -1,0 +1,107 @@
+import type { ReactNode } from "react";
+import { StackedColumnChart } from "../../ui/charts/column-chart.tsx";
+import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { columnDecimals, formatCount, formatCredits, formatUsd } from "../../ui/format-amount.ts";
+import { Credits, Usd } from "../../ui/money.tsx";
+import type { Overview, UsageOfModel } from "./overview.ts";
+import { type Metric, metricViews } from "./overview-metric.ts";
+
+/** What adds up over models; latency does not. */
+export type AdditiveMetric = Exclude<Metric, "latency">;
+
+const others = "Other models";
+const dayMs = 86_400_000;
+
+/** The exact amount, or a count as text. */
+const amountOf: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
+  spend: ({ amountUsd }) => amountUsd ?? "0",
+  credits: ({ billedCredits }) => billedCredits,
+  requests: ({ requests }) => String(requests),
+  tokens: ({ tokens }) => String(tokens),
+  failed: ({ failed }) => String(failed),
+};
+
+/** A column of the chart and a row of the table. */
+type Day = { day: string; amounts: string[] };
+
+/** What each model used each day: a stacked chart, and its figures as a table. */
+export function ModelChart({
+  overview,
+  range,
+  metric,
+}: {
+  overview: Overview & { series: UsageOfModel[] };
+  range: { from: string; to: string };
+  metric: AdditiveMetric;
+}) {
+  const { label, mark, whole } = metricViews[metric];
+  const { names, days } = modelDays(overview, { range, metric });
+  const every = { 1: "day", 7: "week", 14: "two weeks" }[overview.daysEach] ?? "day";
+  const caption = `${label} by model and ${every} (UTC)`;
+  const first = every === "day" ? "Day (UTC)" : `${every === "week" ? "Week" : "Two weeks"} from (UTC)`;
+  return (
+    <>
+      <StackedColumnChart
+        label={`${caption}; the table below has the same figures`}
+        series={names}
+        columns={days.map(({ day, amounts }) => ({
+          label: day,
+          parts: amounts.map((amount) => ({ value: Number(amount), text: textOf(amount, metric) })),
+        }))}
+        formatMark={mark}
+        whole={whole}
+      />
+      <details className="pt-4">
+        <summary className="cursor-pointer text-muted">{caption} as a table</summary>
+        <div className="pt-3">
+          <DataTable
+            caption={caption}
+            columns={[{ label: first, cell: ({ day }: Day) => day }, ...names.map(columnsOf({ days, metric }))]}
+            rows={days.filter(({ amounts }) => amounts.some((amount) => Number(amount) > 0)).reverse()}
+            rowKey={({ day }) => day}
+            empty="Nothing was used in this range."
+            from="lg"
+          />
+        </div>
+      </details>
+    </>
+  );
+}
+
+function columnsOf({ days, metric }: { days: readonly Day[]; metric: AdditiveMetric }) {
+  return (label: string, index: number): DataColumn<Day> => {
+    const decimals = columnDecimals(days.map(({ amounts }) => amounts[index] ?? "0"));
+    const cell = ({ amounts }: Day): ReactNode => {
+      const amount = amounts[index] ?? "0";
+      if (metric === "spend") return <Usd amount={amount} decimals={decimals} />;
+      return metric === "credits" ? <Credits amount={amount} decimals={decimals} /> : formatCount(Number(amount));
+    };
+    return { label, numeric: true, cell };
+  };
+}
+
+function textOf(amount: string, metric: AdditiveMetric): string {
+  if (metric === "spend") return formatUsd(amount);
+  return metric === "credits" ? `${formatCredits(amount)} credits` : formatCount(Number(amount));
+}
+
+/** Each day of the range, or each few, with one amount a series; the largest model first. */
+export function modelDays(
+  { series, rows, daysEach }: Pick<Overview, "rows" | "daysEach"> & { series: UsageOfModel[] },
+  { range, metric }: { range: { from: string; to: string }; metric: AdditiveMetric },
+): { names: string[]; days: Day[] } {
+  const named = new Set(series.map(({ model }) => model));
+  const names = rows.flatMap(({ key }) => (named.has(key) ? [key] : []));
+  if (named.has(null)) names.push(others);
+  const amounts = new Map(series.map((usage) => [`${usage.day} ${usage.model ?? others}`, amountOf[metric](usage)]));
+  const first = Date.parse(range.from);
+  const columns = Math.ceil((Date.parse(range.to) - first) / dayMs / daysEach);
+  const days = Array.from({ length: columns }, (_, column) => {
+    const offset = column * daysEach;
+    return {
+      day: new Date(first + offset * dayMs).toISOString().slice(0, 10),
+      amounts: names.map((name) => amounts.get(`${offset} ${name}`) ?? "0"),
+    };
+  });
+  return { names, days };
+}

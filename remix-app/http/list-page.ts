@@ -70,7 +70,7 @@ export function readKeyCursor(cursor: string, { length }: { length: number }): s
   }
 }
 
-/** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 538. */
+/** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 590. */
 export const maxCursorLength = 1024;
 
 /** Which part of a list is asked for. */

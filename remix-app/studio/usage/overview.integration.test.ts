@@ -109,7 +109,7 @@ describe("with calls", () => {
     expect({ billed: today?.billed_credits, cost: today?.cost_usd }).toEqual(books);
   });
 
-  test.each(["model", "feature", "key", "app"])("by %s page and file have the same rows", async (by) => {
+  test.each(["model", "feature", "key", "app", "member", "label"])("by %s page and file have the same rows", async (by) => {
     const lines = await linesOf(`/usage.csv?by=${by}`);
     expect(lines).toHaveLength(1);
     const page = await member.browser.get(at(`?by=${by}`));
@@ -129,8 +129,33 @@ describe("with calls", () => {
 
   test("a range that is none is said at its field, what was typed stays, and the default is shown", async () => {
     const page = await member.browser.get(at("?from=2026-02-02&to=2026-02-01"));
-    expect([page.status, page.words.includes("The first day must not be after the last.")]).toEqual([200, true]);
+    expect([page.status, page.words.includes("The first day must not be after the last.")]).toEqual([400, true]);
     expect(page.text).toContain('value="2026-02-02"');
+  });
+
+  test.each(["", "/credits", "/costs", "/reconciliation", "/runs"])("the page %j refuses an unknown range", async (path) => {
+    const page = await member.browser.get(at(`${path}?range=fortnight`));
+    expect(page.status).toBe(400);
+    expect(page.words).toContain("There is no such range. Shown instead:");
+    expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
+  });
+
+  test("each file's name carries its days", async () => {
+    const days = "from=2026-03-01&to=2026-03-31";
+    const named = [
+      [`/usage.csv?by=member&${days}`, "usage-by-member-2026-03-01-2026-03-31.csv"],
+      [`/credits.csv?${days}`, "credits-2026-03-01-2026-03-31.csv"],
+      [`/costs.csv?${days}`, "costs-2026-03-01-2026-03-31.csv"],
+      [`/costs-by-provider.csv?${days}`, "costs-by-provider-2026-03-01-2026-03-31.csv"],
+      [`/reconciliation.csv?${days}`, "reconciliation-2026-03-01-2026-03-31.csv"],
+      [`/runs.csv?${days}`, "runs-2026-03-01-2026-03-31.csv"],
+      ["/runs.csv", `runs-until-${new Date().toISOString().slice(0, 10)}.csv`],
+      ["/invoices.csv", `invoices-until-${new Date().toISOString().slice(0, 10)}.csv`],
+    ];
+    for (const [path = "", name] of named) {
+      const { headers } = await member.browser.get(at(path));
+      expect(headers.get("content-disposition")).toBe(`attachment; filename="${name}"`);
+    }
   });
 
   test("no address makes the database stumble", async () => {
@@ -143,7 +168,7 @@ describe("with calls", () => {
     const lists = ["usage", "credits", "provider-costs", "reconciliation"];
     const api = (list: string) => `/api/v1${at(`/${list}`)}`;
     const asked = [
-      ...pages.flatMap((page) => days.map((query) => [at(`${page}?${query}`), 200] as const)),
+      ...pages.flatMap((page) => days.map((query) => [at(`${page}?${query}`), 400] as const)),
       ...files.flatMap((file) => days.map((query) => [at(`${file}?${query}`), 400] as const)),
       ...["/runs", "/runs.csv"].flatMap((page) =>
         ["model=%00", "feature=%00"].map((query) => [at(`${page}?${query}`), 400] as const),

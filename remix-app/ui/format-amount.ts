@@ -8,7 +8,9 @@ import { jsonNumber } from "#shared/raw-json.ts";
  * @param decimals of all amounts of a column
  */
 export function formatUsd(amount: string, decimals?: number): string {
-  return `${Number(amount) < 0 ? "-" : ""}$${formatCredits(amount.replace("-", ""), decimals)}`;
+  const size = formatCredits(amount.replace("-", ""), decimals);
+  if (size.startsWith("<")) return Number(amount) < 0 ? `>-$${size.slice(1)}` : `<$${size.slice(1)}`;
+  return `${Number(amount) < 0 ? "-" : ""}$${size}`;
 }
 
 /**
@@ -35,7 +37,11 @@ export function exactUsd(amount: string): string {
  */
 export function formatCredits(amount: string, decimals?: number): string {
   const value = Number(amount);
-  if (decimals !== undefined) return fixedAmounts(decimals).format(value);
+  if (decimals !== undefined) {
+    const least = 10 ** -decimals;
+    if (value === 0 || Math.abs(value) >= least / 2) return fixedAmounts(decimals).format(value);
+    return `${value < 0 ? ">-" : "<"}${fixedAmounts(decimals).format(least)}`;
+  }
   return (value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value);
 }
 
@@ -45,7 +51,7 @@ const smallAmounts = new Intl.NumberFormat("en", { maximumSignificantDigits: 2, 
 const counts = new Intl.NumberFormat("en");
 const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** The most decimals of a column; what is smaller reads as zero there, and has its digits on hover and in files. */
+/** The most decimals of a column; a smaller amount is shown as less than the smallest. */
 const maxDecimals = 6;
 const fixed = new Map<number, Intl.NumberFormat>();
 

@@ -14,6 +14,7 @@ import type { MemberReader } from "../../studio/studio-reader.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -60,6 +61,11 @@ export default function CostsPage() {
   const at = new URLSearchParams(search);
   const filtered = Object.keys(filter).length > 0 || at.has("cursor");
   const hidden = overall?.meteredUsd === null;
+  const decimals = {
+    metered: columnDecimals(providers.map(({ meteredUsd }) => meteredUsd)),
+    imported: columnDecimals(providers.map(({ importedUsd }) => importedUsd)),
+    difference: columnDecimals(providers.map(({ differenceUsd }) => differenceUsd)),
+  };
   return (
     <StudioPage
       workspace={workspace}
@@ -113,18 +119,22 @@ export default function CostsPage() {
             caption="Imported and metered costs by provider"
             columns={[
               { label: "Provider", cell: ({ provider }) => <span className="break-all">{provider}</span> },
-              { label: "Metered", numeric: true, cell: ({ meteredUsd }) => <Usd amount={meteredUsd} /> },
+              {
+                label: "Metered",
+                numeric: true,
+                cell: ({ meteredUsd }) => <Usd amount={meteredUsd} decimals={decimals.metered} />,
+              },
               {
                 label: "Imported",
                 numeric: true,
                 small: "aside",
-                cell: ({ importedUsd }) => <Usd amount={importedUsd} />,
+                cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
               },
               {
                 label: "Difference",
                 numeric: true,
                 cell: ({ differenceUsd, differencePercent }) => (
-                  <DifferenceText usd={differenceUsd} percent={differencePercent} />
+                  <DifferenceText usd={differenceUsd} percent={differencePercent} decimals={decimals.difference} />
                 ),
               },
             ]}

@@ -13,6 +13,7 @@ import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -41,6 +42,7 @@ export default function InvoicesPage() {
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   const { totals, records, nextCursor } = page;
+  const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
   const columns: [DataColumn<InvoiceRecord>, ...DataColumn<InvoiceRecord>[]] = [
     {
       label: "Invoice",
@@ -74,7 +76,12 @@ export default function InvoicesPage() {
       ),
     },
     { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
-    { label: "Amount", numeric: true, small: "aside", cell: (invoice) => <Usd amount={signedAmount(invoice)} /> },
+    {
+      label: "Amount",
+      numeric: true,
+      small: "aside",
+      cell: (invoice) => <Usd amount={signedAmount(invoice)} decimals={decimals} />,
+    },
   ];
   const filtered = Object.keys(filter).length > 0;
   return (

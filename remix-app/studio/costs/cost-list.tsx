@@ -1,6 +1,7 @@
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ImportGuide } from "./import-guide.tsx";
@@ -21,6 +22,7 @@ export function CostList({
   gatewayUrl: string;
   workspaceId: string;
 }) {
+  const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
   const columns: [DataColumn<CostRecord>, ...DataColumn<CostRecord>[]] = [
     {
       label: "Record",
@@ -52,10 +54,10 @@ export function CostList({
       small: "aside",
       cell: ({ amountUsd, counted }) =>
         counted ? (
-          <Usd amount={amountUsd} />
+          <Usd amount={amountUsd} decimals={decimals} />
         ) : (
           <del className="text-muted">
-            <Usd amount={amountUsd} />
+            <Usd amount={amountUsd} decimals={decimals} />
           </del>
         ),
     },

@@ -1,11 +1,22 @@
 import { Usd } from "../../ui/money.tsx";
 import { formatPercent } from "./difference.ts";
 
-/** A difference in dollars and percent, each to the last digit on hover and for assistive technology. */
-export function DifferenceText({ usd, percent }: { usd: string | null; percent: string | null }) {
+/**
+ * A difference in dollars and percent, each to the last digit on hover and for assistive technology.
+ * @param props.decimals of all amounts of its column
+ */
+export function DifferenceText({
+  usd,
+  percent,
+  decimals,
+}: {
+  usd: string | null;
+  percent: string | null;
+  decimals?: number;
+}) {
   return (
     <>
-      <Usd amount={usd} />
+      <Usd amount={usd} decimals={decimals} />
       {percent === null ? null : (
         <>
           {" "}

@@ -1,5 +1,6 @@
 import { Link } from "@remix-run/react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { DifferenceText } from "./difference-text.tsx";
 import { writeImportFilter } from "./import-filter.ts";
@@ -10,6 +11,13 @@ const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as
 
 /** What was metered, imported and invoiced side by side, with what is missing or differs, and where to look. */
 export function ReconciliationTable({ cells, base }: { cells: readonly ReconciledCell[]; base: string }) {
+  const decimals = {
+    metered: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
+    imported: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
+    lessMetered: columnDecimals(cells.map(({ importedDifferenceUsd }) => importedDifferenceUsd)),
+    invoiced: columnDecimals(cells.map(({ invoicedUsd }) => invoicedUsd)),
+    lessImported: columnDecimals(cells.map(({ invoicedDifferenceUsd }) => invoicedDifferenceUsd)),
+  };
   const columns: [DataColumn<ReconciledCell>, ...DataColumn<ReconciledCell>[]] = [
     {
       label: "Month and provider",
@@ -30,9 +38,17 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
       label: "Metered",
       numeric: true,
       cell: ({ account, meteredUsd }) =>
-        account.of === "one" && meteredUsd === null ? <Unknown /> : <Usd amount={meteredUsd} />,
+        account.of === "one" && meteredUsd === null ? (
+          <Unknown />
+        ) : (
+          <Usd amount={meteredUsd} decimals={decimals.metered} />
+        ),
     },
-    { label: "Imported", numeric: true, cell: ({ importedUsd }) => <Usd amount={importedUsd} /> },
+    {
+      label: "Imported",
+      numeric: true,
+      cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
+    },
     {
       label: "Less metered",
       numeric: true,
@@ -40,15 +56,27 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
         account.of === "one" && importedDifferenceUsd === null ? (
           <Unknown />
         ) : (
-          <DifferenceText usd={importedDifferenceUsd} percent={importedDifferencePercent} />
+          <DifferenceText
+            usd={importedDifferenceUsd}
+            percent={importedDifferencePercent}
+            decimals={decimals.lessMetered}
+          />
         ),
     },
-    { label: "Invoiced", numeric: true, cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} /> },
+    {
+      label: "Invoiced",
+      numeric: true,
+      cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
+    },
     {
       label: "Less imported",
       numeric: true,
       cell: ({ invoicedDifferenceUsd, invoicedDifferencePercent }) => (
-        <DifferenceText usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} />
+        <DifferenceText
+          usd={invoicedDifferenceUsd}
+          percent={invoicedDifferencePercent}
+          decimals={decimals.lessImported}
+        />
       ),
     },
     { label: "State", cell: (cell) => <State cell={cell} base={base} /> },

@@ -109,13 +109,16 @@ describe("with calls", () => {
     expect({ billed: today?.billed_credits, cost: today?.cost_usd }).toEqual(books);
   });
 
-  test.each(["model", "feature", "key", "app", "member", "label"])("by %s page and file have the same rows", async (by) => {
-    const lines = await linesOf(`/usage.csv?by=${by}`);
-    expect(lines).toHaveLength(1);
-    const page = await member.browser.get(at(`?by=${by}`));
-    expect(page.words).toContain(lines[0]?.[by]);
-    expect(page.words).toContain("credits more were deducted without a run");
-  });
+  test.each(["model", "feature", "key", "app", "member", "label"])(
+    "by %s page and file have the same rows",
+    async (by) => {
+      const lines = await linesOf(`/usage.csv?by=${by}`);
+      expect(lines).toHaveLength(1);
+      const page = await member.browser.get(at(`?by=${by}`));
+      expect(page.words).toContain(lines[0]?.[by]);
+      expect(page.words).toContain("credits more were deducted without a run");
+    },
+  );
 
   test("runs are filed as they are filtered", async () => {
     expect((await linesOf("/runs.csv?range=7d")).map(({ status }) => status).sort()).toEqual(["failed", "succeeded"]);
@@ -133,12 +136,15 @@ describe("with calls", () => {
     expect(page.text).toContain('value="2026-02-02"');
   });
 
-  test.each(["", "/credits", "/costs", "/reconciliation", "/runs"])("the page %j refuses an unknown range", async (path) => {
-    const page = await member.browser.get(at(`${path}?range=fortnight`));
-    expect(page.status).toBe(400);
-    expect(page.words).toContain("There is no such range. Shown instead:");
-    expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
-  });
+  test.each(["", "/credits", "/costs", "/reconciliation", "/runs"])(
+    "the page %j refuses an unknown range",
+    async (path) => {
+      const page = await member.browser.get(at(`${path}?range=fortnight`));
+      expect(page.status).toBe(400);
+      expect(page.words).toContain("There is no such range. Shown instead:");
+      expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
+    },
+  );
 
   test("each file's name carries its days", async () => {
     const days = "from=2026-03-01&to=2026-03-31";

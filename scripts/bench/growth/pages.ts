@@ -51,15 +51,12 @@ export async function timePages(
 
 /** Adds models of the growth bench to those of the demo until the demo user's plan has so many; takes the others away. */
 async function haveModels(client: pg.Client, models: number): Promise<void> {
-  await client.query(removeModels);
+  for (const table of ["ai.model_grants", "ai.model_prices", "ai.model_routes"]) {
+    await client.query(`delete from ${table} where model_id like 'growth-model-%'`);
+  }
+  await client.query("delete from ai.models where id like 'growth-model-%'");
   await client.query(addModels, [models]);
 }
-
-const removeModels = `
-  with grants as (delete from ai.model_grants where model_id like 'growth-model-%'),
-    prices as (delete from ai.model_prices where model_id like 'growth-model-%'),
-    routes as (delete from ai.model_routes where model_id like 'growth-model-%')
-  delete from ai.models where id like 'growth-model-%'`;
 
 const addModels = `
   with missing as (
@@ -73,7 +70,7 @@ const addModels = `
     insert into ai.model_prices (model_id, provider_id, input_usd_per_million, output_usd_per_million)
     select id, 'demo', 0.15, 0.6 from missing
   )
-  insert into ai.model_grants (model_id, plan_id) select id, p.id from missing, ai.plans p where p.id in ('free', 'team')`;
+  insert into ai.model_grants (model_id, plan_id) select m.id, p.id from missing m, ai.plans p where p.id in ('free', 'team')`;
 
 async function timeFetch(url: URL, init: RequestInit): Promise<{ ms: number; bytes: number }> {
   const tookMs: number[] = [];

@@ -3,14 +3,14 @@ import type { LoadTenant } from "./load-tenant.ts";
 
 /**
  * Inserts settled runs of the days up to now, and what the ledger says of them: most are the app's, which pays no
- * credits; the others are billed. They are of 20 members, and one in three carries one of 2,000 labels.
+ * credits; the others are billed. They are of the owner and 19 others, and one in three carries one of 2,000 labels.
  */
 export async function insertRuns(
   client: pg.Client,
-  { workspaceId, appId, keyId }: LoadTenant,
+  { workspaceId, appId, keyId, ownerId }: LoadTenant,
   { runs, days }: { runs: number; days: number },
 ): Promise<void> {
-  await client.query(insertSql, [workspaceId, appId, keyId, runs, days]);
+  await client.query(insertSql, [workspaceId, appId, keyId, runs, days, ownerId]);
 }
 
 const insertSql = `
@@ -25,7 +25,7 @@ const insertSql = `
       floor(20 + 1200 * random() * random())::bigint as output,
       floor(200 + 4000 * random() * random())::integer as latency,
       random() < 0.4 as streamed,
-      md5('member ' || floor(random() * 20))::uuid as member,
+      case when random() < 0.5 then $6::uuid else md5('member ' || floor(random() * 19))::uuid end as member,
       case when random() < 0.3 then 'customer-' || floor(2000 * random() * random()) end as label
     from generate_series(1, $4::integer)
   ), priced as (

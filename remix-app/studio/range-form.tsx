@@ -50,12 +50,6 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           </Link>
         ))}
       </nav>
-      {days ? (
-        <p className="w-full text-muted text-small" role={range?.fault ? "alert" : undefined}>
-          {range?.fault ? `${range.fault} Shown instead: ` : ""}
-          {`${days.first} to ${days.last}, days in UTC`}
-        </p>
-      ) : null}
       <details className="open:w-full" open={custom || range?.fault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
           {custom ? `${days?.first} to ${days?.last} UTC` : "Other days"}
@@ -82,6 +76,12 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           <Button variant="secondary">Show</Button>
         </Form>
       </details>
+      {days ? (
+        <p className="w-full text-muted text-small" role={range?.fault ? "alert" : undefined}>
+          {range?.fault ? `${range.fault} Shown instead: ` : ""}
+          {`${days.first} to ${days.last}, days in UTC`}
+        </p>
+      ) : null}
     </div>
   );
 }

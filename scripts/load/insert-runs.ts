@@ -3,7 +3,7 @@ import type { LoadTenant } from "./load-tenant.ts";
 
 /**
  * Inserts settled runs of the days up to now, and what the ledger says of them: most are the app's, which pays no
- * credits; the others are billed. They are of the owner and 19 others, and one in three carries one of 2,000 labels.
+ * credits; the others are billed. Half are the owner's, the others are of members with one model and feature each. One in three carries one of 2,000 labels.
  */
 export async function insertRuns(
   client: pg.Client,
@@ -25,7 +25,6 @@ const insertSql = `
       floor(20 + 1200 * random() * random())::bigint as output,
       floor(200 + 4000 * random() * random())::integer as latency,
       random() < 0.4 as streamed,
-      case when random() < 0.5 then $6::uuid else md5('member ' || floor(random() * 19))::uuid end as member,
       case when random() < 0.3 then 'customer-' || floor(2000 * random() * random()) end as label
     from generate_series(1, $4::integer)
   ), priced as (
@@ -46,7 +45,8 @@ const insertSql = `
     )
     select
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
-      gen_random_uuid()::text, member, label, model,
+      gen_random_uuid()::text,
+      case when model in ('demo-chat', 'demo-reasoning') then $6::uuid else md5(model || feature)::uuid end, label, model,
       '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,

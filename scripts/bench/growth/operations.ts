@@ -98,8 +98,8 @@ export function operations(tenant: GrowthTenant): Operation[] {
     },
     {
       what: "costs by provider",
-      sql: "select ai.compare_costs($1, $2)",
-      values: member,
+      sql: "select ai.compare_costs($1, $2, $3, $4)",
+      values: [...member, ago(720), ago(0)],
       bound: { linear: "reads the imported costs of the window" },
     },
     {

@@ -117,6 +117,9 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
   label: "Label",
 };
 
+/** The labels of a day beyond the 10,000 most expensive. */
+export const otherLabels = "*";
+
 const asked = z.enum(overviewDimensions).catch("day");
 
 /** Reads the dimension off an address; days without one. */

@@ -5,7 +5,10 @@ import { Credits, Usd } from "../../ui/money.tsx";
 import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
-import { changeOf, dimensionLabels, type OverviewDimension } from "./overview-metric.ts";
+import { changeOf, dimensionLabels, type OverviewDimension, otherLabels } from "./overview-metric.ts";
+
+/** How the list of runs names its filter, if otherwise. */
+const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
 const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
 
@@ -114,8 +117,8 @@ function RunsLink({
   const query =
     by === "day"
       ? { from: row.label, to: [last, lastOf(row.label, daysEach)].sort()[0] ?? last }
-      : { ...(by === "app" ? { appId: row.key } : { [by]: row.key }), from: first, to: last };
-  if (by === "key" || by === "member" || by === "label" || row.key === "") return row.label;
+      : { [filters[by] ?? by]: row.key, from: first, to: last };
+  if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabels)) return row.label;
   return (
     <Link className="link" to={`${runsPath}?${new URLSearchParams(query)}`}>
       {row.label}

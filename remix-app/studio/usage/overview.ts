@@ -5,7 +5,7 @@ import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import type { Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
-import type { OverviewDimension } from "./overview-metric.ts";
+import { type OverviewDimension, otherLabels } from "./overview-metric.ts";
 
 const count = z.number().int();
 const sums = z.object({
@@ -73,8 +73,6 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
 /** Rows that a page shows, and the most that a file holds. */
 export const shownRows = 200;
 const fileRows = 10_000;
-/** The labels of a day beyond the 10,000 most expensive. */
-const otherLabels = "*";
 
 const dayMs = 24 * 60 * 60 * 1000;
 const noUsage: UsageSums = {

@@ -34,7 +34,7 @@ const planNode: z.ZodType<PlanNode> = z.object({
 });
 const explained = z.object({ "Query Text": z.string(), Plan: planNode });
 
-/** What a statement executed once it had been executed six times in the same connection. */
+/** What a statement took, executed for the sixth time in a connection, and its plans of the seventh. */
 type StatementPlans = { what: string; ms: number; plans: z.infer<typeof explained>[] };
 
 /**
@@ -66,10 +66,11 @@ async function explain(client: pg.Client, { what, sql, values }: Statement): Pro
     const begin = message.indexOf("{");
     if (begin >= 0) plans.push(explained.parse(JSON.parse(message.slice(begin))));
   };
-  for (let execution = 0; execution < executionsBefore; execution += 1) await rolledBack(client, { sql, values });
+  let ms = Number.NaN;
+  for (let execution = 0; execution < executionsBefore; execution += 1) ms = await rolledBack(client, { sql, values });
   await client.query("set auto_explain.log_min_duration = 0");
   client.on("notice", listen);
-  const ms = await rolledBack(client, { sql, values });
+  await rolledBack(client, { sql, values });
   client.off("notice", listen);
   await client.query("set auto_explain.log_min_duration = -1");
   return { what, ms, plans };

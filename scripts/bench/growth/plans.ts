@@ -158,7 +158,7 @@ function planTable(found: readonly StatementPlans[]): string {
   });
   const head = [
     "statement, seventh execution",
-    "ms",
+    "ms, sixth execution",
     "plans",
     "rows read",
     "largest table read whole (rows)",

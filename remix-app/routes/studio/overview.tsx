@@ -33,7 +33,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     range,
     by,
     daysEach: daysEachOf(range, by),
-    maxRows: shownRows,
+    maxRows: shownRows(by),
   });
   return data({ workspace, range, by, overview }, rangeStatus(range));
 }

@@ -246,4 +246,24 @@ describe("with calls", () => {
       detail: "These are more than 1 lines. Choose a shorter range.",
     });
   });
+
+  test("by label a page has 50 rows in 100 KB, the file all of them", async () => {
+    await db.query(
+      `insert into ai.runs (
+         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, entity_id, routes,
+         route, markup, status, usage_source, cost_usd, reserved_usd, reserved_credits, latency_ms, settled_at
+       )
+       select ai.run_id(now()), now(), $1, 'key', 'background', 'chat', 'test', 'm', rpad('customer-' || n || '-', 128, 'x'),
+         '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1, 'succeeded', 'provider', n, 0, 0, 5, now()
+       from generate_series(1, 60) n`,
+      [tenant.workspaceId],
+    );
+    const page = await member.browser.get(at("?range=7d&by=label"));
+    expect(page.text.match(/entityId=customer-/g)).toHaveLength(50);
+    expect(page.words).toContain("more are in the totals above");
+    expect(Buffer.byteLength(page.text)).toBeLessThan(100_000);
+    expect(
+      (await linesOf("/usage.csv?range=7d&by=label")).filter(({ label }) => label?.startsWith("customer-")),
+    ).toHaveLength(60);
+  });
 });

@@ -70,8 +70,12 @@ export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deduct
   daysEach: number;
 };
 
-/** Rows that a page shows, and the most that a file holds. */
-export const shownRows = 200;
+/** The most rows of a page, in 100 KB of HTML; days have as many as their range. */
+export function shownRows(by: OverviewDimension): number {
+  return by === "day" ? 100 : 50;
+}
+
+/** The most rows of a file. */
 const fileRows = 10_000;
 
 const dayMs = 24 * 60 * 60 * 1000;

@@ -120,7 +120,9 @@ revoke insert, update, delete on
   ai.usage_labels_daily,
   ai.usage_changed_days,
   ai.usage_sealed_days,
-  ai.budget_alerts
+  ai.budget_alerts,
+  ai.credit_references,
+  ai.credit_alerts
 from service_role;
 -- A log is added to; even the service role does not rewrite it.
 revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
@@ -316,6 +318,12 @@ grant execute on function
   ai.change_budget(uuid, uuid, text, uuid, text, text, text),
   ai.sweep_budget_alerts(integer),
   ai.queue_budget_alert_mails(jsonb, text, text),
+  ai.sweep_credit_alerts(integer),
+  ai.queue_credit_alert_mails(jsonb, text, text),
+  ai.read_credit_notice(uuid, uuid),
+  -- Called by the console's functions, with the service role's rights.
+  ai.low_credits(ai.plans),
+  ai.plan_has_payers(ai.plans),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
   ai.read_run(uuid, uuid, uuid),
   ai.find_run(uuid),
@@ -388,5 +396,12 @@ grant execute on function
   private.list_route_prices(),
   private.add_model_price(jsonb),
   private.cancel_model_price(jsonb),
-  private.add_proposed_prices(jsonb)
+  private.add_proposed_prices(jsonb),
+  private.add_model_price(jsonb),
+  private.read_credit_account(text, uuid, bigint, integer),
+  private.change_credits(jsonb),
+  private.list_plans(text),
+  private.save_plan(jsonb),
+  private.read_console_workspace(uuid),
+  private.move_workspace(jsonb)
 to service_role;

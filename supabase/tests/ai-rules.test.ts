@@ -42,7 +42,7 @@ describe("each rule of the gateway has one definition, which others call", () =>
     [
       "reserves and charges credits",
       "update ai\\.credit_accounts",
-      ["grant_credits", "reserve_limits", "settle_credits"],
+      ["change_credits", "reserve_limits", "settle_credits"],
     ],
     ["opens runs", "insert into ai\\.runs", ["admit_call"]],
     ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["settle_batch"]],

@@ -32,25 +32,80 @@ $$;
 comment on function ai.open_credit_account(text, uuid, numeric) is
   'Returns the account of a payer and opens it with the plan''s initial credits if there is none. Concurrent callers get the same one.';
 
-create or replace function ai.grant_credits(payer text, owner_id uuid, amount numeric, description text) returns numeric
+create or replace function ai.grant_credits(
+  payer text, owner_id uuid, amount numeric, description text, reference text default null
+) returns numeric
   language plpgsql
   volatile
   security invoker
   set search_path = ''
 as $$
 declare
-  account uuid := ai.open_credit_account(payer, owner_id, 0);
-  new_balance numeric;
+  changed jsonb := ai.change_credits(ai.open_credit_account(payer, owner_id, 0), amount, description, reference);
 begin
-  update ai.credit_accounts a set balance = a.balance + amount where a.id = account returning a.balance into new_balance;
-  insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
-  values (account, 'grant', amount, new_balance, grant_credits.description);
-  return new_balance;
+  if changed ->> 'outcome' = 'reference_used' then
+    raise exception 'the reference "%" was used for % credits', reference, changed ->> 'amount' using errcode = 'unique_violation';
+  elsif changed ->> 'outcome' = 'insufficient' then
+    raise exception 'only % credits are available', changed ->> 'available' using errcode = 'check_violation';
+  end if;
+  return (changed ->> 'balance')::numeric;
 end
 $$;
-comment on function ai.grant_credits(text, uuid, numeric, text) is
-  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the new balance. For the '
-  'operator: no role of the API may run it.';
+comment on function ai.grant_credits(text, uuid, numeric, text, text) is
+  'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative amount '
+  'withdraws them, at most what is available. With a reference, repeating the call changes nothing, and another amount is an '
+  'error. Without one, each call is a grant of its own. For the operator: no role of the API may run it.';
+
+create or replace function ai.change_credits(account uuid, amount numeric, description text, reference text) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  held ai.credit_accounts;
+  used numeric;
+  entry bigint;
+begin
+  if amount is null or amount = 'NaN' or amount <> round(amount, 8) then
+    raise exception 'credits are a number with at most 8 decimals' using errcode = 'check_violation';
+  end if;
+  -- Serializes the changes of one account: of many with one reference, the first is made.
+  select * into held from ai.credit_accounts a where a.id = account for no key update;
+  select r.amount into used
+  from ai.credit_references r
+  where r.account_id = account and r.reference = change_credits.reference;
+  if found then
+    return jsonb_build_object(
+      'outcome', case when used = amount then 'repeated' else 'reference_used' end,
+      'amount', trim_scale(used)::text,
+      'balance', held.balance::text
+    );
+  end if;
+  if amount < 0 and held.balance - held.reserved + amount < 0 then
+    return jsonb_build_object('outcome', 'insufficient', 'available', trim_scale(held.balance - held.reserved)::text);
+  end if;
+  update ai.credit_accounts a
+  set balance = a.balance + amount, refused_at = case when amount > 0 then null else a.refused_at end
+  where a.id = account
+  returning * into held;
+  insert into ai.credit_ledger (account_id, kind, amount, balance_after, description)
+  values (account, 'grant', amount, held.balance, change_credits.description)
+  returning id into entry;
+  if reference is not null then
+    insert into ai.credit_references (account_id, reference, amount, entry_id)
+    values (account, change_credits.reference, amount, entry);
+  end if;
+  if amount > 0 then
+    perform ai.reset_credit_alert(held);
+  end if;
+  return jsonb_build_object('outcome', 'changed', 'balance', held.balance::text);
+end
+$$;
+comment on function ai.change_credits(uuid, numeric, text, text) is
+  'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this amount) | '
+  'reference_used (for another amount) | insufficient (more than the balance less what calls hold), balance, amount, '
+  'available }. Serialized per account.';
 
 create or replace function ai.reject_credit_account_change() returns trigger
   language plpgsql
@@ -114,3 +169,7 @@ comment on function ai.reject_ledger_change() is 'Rejects changes of ledger entr
 create or replace trigger reject_ledger_change before update or delete on ai.credit_ledger
   for each row execute function ai.reject_ledger_change();
 comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is append-only, also for its owner.';
+
+create or replace trigger reject_reference_change before update or delete on ai.credit_references
+  for each row execute function ai.reject_ledger_change();
+comment on trigger reject_reference_change on ai.credit_references is 'Append-only, as the ledger: a reference stays used.';

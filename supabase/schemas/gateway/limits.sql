@@ -249,6 +249,9 @@ begin
     where a.id = account and a.balance - a.reserved >= credits;
     if not found then
       held.refused := 'insufficient_credits';
+      -- Of many refusals, one a minute writes.
+      update ai.credit_accounts a set refused_at = now()
+      where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
   end if;
   if held.refused is not null then

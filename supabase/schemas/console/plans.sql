@@ -1,0 +1,200 @@
+-- Plans in the console, and which workspace has which.
+
+create or replace function private.list_plans(only_id text default null) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'id', p.id,
+    'name', p.name,
+    'payer', p.payer,
+    'markup', trim_scale(p.markup)::text,
+    'initialCredits', trim_scale(p.initial_credits)::text,
+    'lowCredits', trim_scale(p.low_credits)::text,
+    'warnsBelow', trim_scale(ai.low_credits(p))::text,
+    'requestsPerMinute', p.requests_per_minute,
+    'tokensPerMinute', p.tokens_per_minute,
+    'workspaces', (select count(*) from public.workspaces w where w.plan_id = p.id and w.deleted_at is null),
+    'models', (select count(*) from ai.model_grants g where g.plan_id = p.id),
+    'payerFixed', ai.plan_has_payers(p),
+    'version', md5(p::text)
+  ) order by p.id), '[]')
+  from ai.plans p
+  where only_id is null or p.id = only_id
+$$;
+comment on function private.list_plans(text) is
+  'Plans with how many workspaces have them and how many models they grant; amounts are text. version changes with the plan.';
+
+create or replace function private.save_plan(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  plan_id text := change ->> 'plan';
+  known ai.plans;
+  saved ai.plans;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if change ->> 'seen' is null then
+    insert into ai.plans (id, name, payer) values (plan_id, change ->> 'name', change ->> 'payer') on conflict do nothing;
+    if not found then
+      return jsonb_build_object('refused', 'taken');
+    end if;
+  end if;
+  select * into known from ai.plans p where p.id = plan_id for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if md5(known::text) <> change ->> 'seen' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('plan ' || plan_id));
+  end if;
+  if known.payer <> change ->> 'payer' and ai.plan_has_payers(known) then
+    return jsonb_build_object('refused', 'payer_fixed');
+  end if;
+  update ai.plans p
+  set
+    name = change ->> 'name',
+    payer = change ->> 'payer',
+    markup = (change ->> 'markup')::numeric,
+    initial_credits = (change ->> 'initialCredits')::numeric,
+    low_credits = (change ->> 'lowCredits')::numeric,
+    requests_per_minute = (change ->> 'requestsPerMinute')::integer,
+    tokens_per_minute = (change ->> 'tokensPerMinute')::bigint
+  where p.id = plan_id
+  returning * into saved;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', case when change ->> 'seen' is null then 'plan.add' else 'plan.edit' end,
+    'target', 'plan ' || plan_id,
+    'before', case when change ->> 'seen' is not null then to_jsonb(known) end,
+    'after', to_jsonb(saved)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.save_plan(jsonb) is
+  'Adds a plan or edits one: { actor, plan, seen (the version seen; null adds), name, payer, markup, initialCredits, lowCredits, '
+  'requestsPerMinute, tokensPerMinute, reason, requestId, ip } → {} or { refused: forbidden | not_found | taken | payer_fixed '
+  '(accounts pay by it) | conflict (with last) }. Runs keep the markup that they began with.';
+
+create or replace function ai.plan_has_payers(plan ai.plans) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case (plan).payer
+    when 'workspace' then exists (
+      select
+      from public.workspaces w
+      join ai.credit_accounts a on a.workspace_id = w.id
+      where w.plan_id = (plan).id and w.deleted_at is null
+    )
+    else exists (
+      select
+      from public.workspaces w
+      join public.workspace_members m on m.workspace_id = w.id
+      join ai.credit_accounts a on a.user_id = m.user_id
+      where w.plan_id = (plan).id and w.deleted_at is null
+    )
+  end
+$$;
+comment on function ai.plan_has_payers(ai.plans) is 'Whether a credit account pays by a plan, so that its payer stays.';
+
+-- Definer: owners' addresses are the identity backend's, which the service role cannot read.
+create or replace function private.read_console_workspace(workspace uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', w.id,
+    'name', w.name,
+    'createdAt', w.created_at,
+    'personalUserId', w.personal_user_id,
+    'planId', w.plan_id,
+    'plan', (select private.list_plans(w.plan_id) -> 0),
+    'members', (select count(*) from public.workspace_members m where m.workspace_id = w.id),
+    'owners', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', u.id, 'email', u.email) order by u.email), '[]')
+      from public.workspace_members m
+      join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
+      join auth.users u on u.id = m.user_id
+      where m.workspace_id = w.id
+    ),
+    'account', (
+      select jsonb_build_object(
+        'balance', trim_scale(a.balance)::text,
+        'reserved', trim_scale(a.reserved)::text,
+        'available', trim_scale(a.balance - a.reserved)::text
+      )
+      from ai.credit_accounts a
+      where a.workspace_id = w.id
+    ),
+    'approvedAt', k.approved_at,
+    'approvedBy', (select u.email from auth.users u where u.id = k.approved_by),
+    'liveKeys', (
+      select count(*) from ai.keys l
+      where l.workspace_id = w.id and l.revoked_at is null and (l.expires_at is null or l.expires_at > now())
+    )
+  )
+  from public.workspaces w
+  left join ai.key_approvals k on k.workspace_id = w.id
+  where w.id = workspace and w.deleted_at is null
+$$;
+comment on function private.read_console_workspace(uuid) is
+  'A workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null where there is none.';
+
+create or replace function private.move_workspace(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  actor uuid := (change ->> 'actor')::uuid;
+  workspace public.workspaces;
+  target text;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into workspace
+  from public.workspaces w
+  where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if workspace.personal_user_id = actor then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  target := 'workspace ' || workspace.id;
+  if workspace.plan_id <> change ->> 'seen' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
+  end if;
+  -- Held, so that its payer does not change meanwhile.
+  perform from ai.plans p where p.id = change ->> 'plan' and p.id <> workspace.plan_id for share;
+  if not found then
+    return jsonb_build_object('refused', 'no_plan');
+  end if;
+  update public.workspaces w set plan_id = change ->> 'plan' where w.id = workspace.id;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'plan.move_workspace',
+    'target', target,
+    'before', jsonb_build_object('plan', workspace.plan_id),
+    'after', jsonb_build_object('plan', change ->> 'plan')
+  ));
+  return '{}';
+end
+$$;
+comment on function private.move_workspace(jsonb) is
+  'Gives a workspace another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
+  'forbidden | not_found | oneself (the actor''s personal workspace) | no_plan (unknown, or its own) | conflict (with last) }. '
+  'Balances stay with their owners; calls under way are settled as they began.';

@@ -1,0 +1,254 @@
+-- Warnings about credits. A sweep records which balances became low or empty, and the server writes the emails. Each
+-- crossing is recorded, and its emails queued, in one statement, so that a crash neither repeats nor loses one.
+
+-- Definer: the service role writes no alerts.
+create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0)) then
+    return '[]';
+  end if;
+  perform ai.record_credit_alerts();
+  return (
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'accountId', k.id,
+        'payer', case when k.workspace_id is null then 'member' else 'workspace' end,
+        'workspaceId', k.shown_id,
+        'workspace', k.shown_name,
+        'level', k.level,
+        'crossedAt', ai.utc_text_microseconds(k.crossed_at),
+        'balance', trim_scale(k.balance)::text,
+        'reserved', trim_scale(k.reserved)::text,
+        'available', trim_scale(k.balance - k.reserved)::text,
+        'threshold', trim_scale(k.threshold)::text
+      )
+      order by k.crossed_at, k.id
+    ), '[]')
+    from (
+      select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
+      from ai.credit_alerts p
+      join ai.credit_accounts a on a.id = p.account_id
+      -- Where the reader sees the balance: the workspace that pays, or one in which the member does.
+      cross join lateral (
+        select s.id as shown_id, s.name as shown_name
+        from public.workspaces s
+        where s.id = a.workspace_id and s.deleted_at is null
+        union all
+        (
+          select s.id, s.name
+          from public.workspace_members m
+          join public.workspaces s on s.id = m.workspace_id and s.deleted_at is null
+          join ai.plans l on l.id = s.plan_id and l.payer = 'member'
+          where m.user_id = a.user_id
+          order by s.personal_user_id is not distinct from a.user_id desc, s.created_at, s.id
+          limit 1
+        )
+      ) w
+      where p.posted_at is null
+      order by p.crossed_at
+      limit max_alerts
+    ) k
+  );
+end
+$$;
+comment on function ai.sweep_credit_alerts(integer) is
+  'Records which balances became low or empty and returns those whose emails are not queued, oldest first. One sweeper at a '
+  'time; the others get an empty list.';
+
+-- Definer: the service role writes no alerts, and cannot read the identity backend's addresses.
+create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
+  language sql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+  with posted as (
+    update ai.credit_alerts k
+    set
+      posted_at = now(),
+      -- A top-up between the sweep and this call.
+      level = least(k.level, ai.credit_level(a, k.threshold))
+    from ai.credit_accounts a
+    where a.id = k.account_id
+      and k.account_id = (alert ->> 'accountId')::uuid
+      and k.level = (alert ->> 'level')::ai.credit_level
+      and k.crossed_at = (alert ->> 'crossedAt')::timestamptz
+      and k.posted_at is null
+    returning a.workspace_id, a.user_id, k.level
+  ), kept as (
+    insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+    select r.email, queue_credit_alert_mails.subject, queue_credit_alert_mails.body, now()
+    from posted p
+    cross join lateral ai.credit_recipients(p.workspace_id, p.user_id) as r (email)
+    where p.level = (alert ->> 'level')::ai.credit_level
+    returning id
+  )
+  select count(*)::integer from kept
+$$;
+comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
+  'Queues the emails about a crossing, one for each recipient, and marks it, in one statement: of many callers one does. '
+  'Returns how many emails; 0 where they are queued already, or credits were added since.';
+
+create or replace function ai.record_credit_alerts() returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with candidates as materialized (
+    select a, k.threshold as known_threshold
+    from ai.credit_accounts a
+    left join ai.credit_alerts k on k.account_id = a.id
+    -- Most accounts are left out by this, before their plan is looked up.
+    where case
+      when a.balance <= 0 then k.level is distinct from 'empty'
+      else k.level <> 'funded' or a.balance - a.reserved < (select greatest(max(ai.low_credits(p)), 1000) from ai.plans p)
+    end
+  )
+  insert into ai.credit_alerts as k (account_id, level, threshold)
+  select (c.a).id, x.level, ai.low_credits(p)
+  from candidates c
+  cross join lateral ai.paying_plan((c.a).workspace_id, (c.a).user_id) as p
+  cross join lateral (select ai.credit_level(c.a, ai.low_credits(p)) as level) as x
+  where x.level > 'funded' or c.known_threshold <> ai.low_credits(p)
+  on conflict (account_id) do update
+  set
+    threshold = excluded.threshold,
+    level = case when excluded.threshold < k.threshold then excluded.level else greatest(k.level, excluded.level) end,
+    crossed_at = case when excluded.level > k.level then now() else k.crossed_at end,
+    posted_at = case
+      when excluded.level > k.level then null
+      when excluded.level < k.level and excluded.threshold < k.threshold then coalesce(k.posted_at, now())
+      else k.posted_at
+    end
+  where excluded.level > k.level or excluded.threshold <> k.threshold
+$$;
+comment on function ai.record_credit_alerts() is
+  'Records the level that each balance has reached. Reads ai.credit_accounts without a lock. A level is reached once until '
+  'credits are added, or until the plan''s threshold falls below the balance.';
+
+create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  update ai.credit_alerts k
+  set level = ai.credit_level(account, k.threshold), posted_at = coalesce(k.posted_at, now())
+  where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
+$$;
+comment on function ai.reset_credit_alert(ai.credit_accounts) is
+  'After a top-up: levels that the balance is above again can be reached anew.';
+
+create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
+  language sql
+  stable
+  security invoker
+  parallel safe
+as $$
+  select case
+    when (account).balance <= 0 then 'empty'
+    when (account).refused_at > now() - interval '1 day'
+      and (account).balance - (account).reserved < case when threshold > 0 then threshold else 1000 end then 'empty'
+    when (account).balance < threshold then 'low'
+    else 'funded'
+  end::ai.credit_level
+$$;
+comment on function ai.credit_level(ai.credit_accounts, numeric) is
+  'empty: nothing is left, or what is available is below the threshold (1,000 where that is 0) and a call of the last day did '
+  'not fit it. Above the threshold a refused call was too large, and others go through. low: the balance is below the threshold.';
+
+create or replace function ai.low_credits(plan ai.plans) returns numeric
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select coalesce((plan).low_credits, case when (plan).initial_credits > 0 then (plan).initial_credits * 0.1 else 10000 end)
+$$;
+comment on function ai.low_credits(ai.plans) is
+  'Below which balance the payers of a plan are warned; by default a tenth of the initial credits, or 10,000 without any.';
+
+create or replace function ai.paying_plan(workspace uuid, member_id uuid) returns setof ai.plans
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select p.*
+  from ai.plans p
+  join (
+    select s.plan_id, 'workspace' as payer from public.workspaces s where s.id = workspace and s.deleted_at is null
+    union all
+    select s.plan_id, 'member'
+    from public.workspace_members m
+    join public.workspaces s on s.id = m.workspace_id and s.deleted_at is null
+    where m.user_id = member_id
+  ) w on w.plan_id = p.id and w.payer = p.payer
+  order by p.initial_credits desc, p.id
+  limit 1
+$$;
+comment on function ai.paying_plan(uuid, uuid) is
+  'The plan by which a workspace or a member pays, or no row where their account pays for nothing. A member pays in several '
+  'workspaces: theirs is the plan with the most initial credits.';
+
+create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select r.email from ai.budget_recipients('workspace', workspace) as r (email)
+  union all
+  select u.email
+  from auth.users u
+  where u.id = member_id
+    and char_length(u.email) between 3 and 320
+    and u.deleted_at is null
+    and (u.banned_until is null or u.banned_until <= now())
+$$;
+comment on function ai.credit_recipients(uuid, uuid) is
+  'Who is warned about a balance: the owners of the workspace that pays and its members with manage_ai_policy, or the member '
+  'who pays.';
+
+-- Definer: as ai.read_usage.
+create or replace function ai.read_credit_notice(member_id uuid, workspace uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object('level', x.level, 'available', trim_scale(greatest((o.a).balance - (o.a).reserved, 0))::text)
+  from public.workspaces w
+  join ai.plans p on p.id = w.plan_id
+  cross join lateral (
+    select a from ai.credit_accounts a
+    where case p.payer when 'workspace' then a.workspace_id = w.id else a.user_id = member_id end
+    union all
+    -- The first call opens the account.
+    select jsonb_populate_record(null::ai.credit_accounts, jsonb_build_object('balance', p.initial_credits, 'reserved', 0))
+    where not exists (
+      select from ai.credit_accounts a
+      where coalesce(a.workspace_id, a.user_id) = case p.payer when 'workspace' then w.id else member_id end
+    )
+  ) o
+  cross join lateral (
+    select ai.credit_level(
+      o.a,
+      case p.payer
+        when 'member' then (select ai.low_credits(m) from ai.paying_plan(null, member_id) as m)
+        else ai.low_credits(p)
+      end
+    ) as level
+  ) x
+  where w.id = workspace and w.deleted_at is null and x.level > 'funded'
+    and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+$$;
+comment on function ai.read_credit_notice(uuid, uuid) is
+  'Whether the balance that pays for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, '
+  'and for those without use_ai_studio.';

@@ -1,0 +1,317 @@
+import { describe, expect } from "vitest";
+import { failureOf } from "./actors.ts";
+import { begin, chatCall, createTenant, outcome, settle, type Tenant, type TenantOptions } from "./ai-fixtures.ts";
+import { createUser, type Database, join, one, test } from "./database.ts";
+
+type Alert = {
+  accountId: string;
+  payer: string;
+  workspaceId: string;
+  workspace: string;
+  level: string;
+  crossedAt: string;
+  balance: string;
+  available: string;
+  threshold: string;
+};
+
+/** A workspace whose balance is what is given, and whose plan warns below 100 credits. */
+async function tenantWith(db: Database, credits: string, options: TenantOptions = {}): Promise<Tenant> {
+  const tenant = await createTenant(db, { ...options, credits });
+  await setThreshold(db, tenant, "100");
+  return tenant;
+}
+
+const setThreshold = (db: Database, { planId }: Tenant, credits: string | null) =>
+  db.query("update ai.plans set low_credits = $2 where id = $1", [planId, credits]);
+const change = (db: Database, { workspaceId }: Tenant, amount: string) =>
+  db.query("select ai.grant_credits('workspace', $1, $2, 'test')", [workspaceId, amount]);
+const setBalance = (db: Database, { workspaceId, ownerId }: Tenant, balance: string) =>
+  db.query("update ai.credit_accounts set balance = $3 where workspace_id = $1 or user_id = $2", [
+    workspaceId,
+    ownerId,
+    balance,
+  ]);
+
+async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
+  // The stack's own server may be sweeping: then this would find nothing.
+  await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0))");
+  const { alerts } = await db.asRole("service_role", () =>
+    one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_credit_alerts(100000) as alerts" }),
+  );
+  return alerts.filter((alert) => alert.workspaceId === workspaceId);
+}
+
+async function post(db: Database, alert: Alert | undefined): Promise<number> {
+  const { mails } = await db.asRole("service_role", () =>
+    one<{ mails: number }>(db, {
+      sql: "select ai.queue_credit_alert_mails($1, 'Subject', 'Body') as mails",
+      values: [JSON.stringify(alert)],
+    }),
+  );
+  return mails;
+}
+
+/** Sweeps, and queues what was found. @returns the levels */
+async function warn(db: Database, tenant: Tenant): Promise<string[]> {
+  const alerts = await sweep(db, tenant);
+  for (const alert of alerts) await post(db, alert);
+  return alerts.map(({ level }) => level);
+}
+
+/** A call that is refused for lack of credits. */
+async function refuse(db: Database, tenant: Tenant): Promise<void> {
+  const answer = await begin(db, chatCall(tenant, { output_limit: 32768 }));
+  expect(answer).toMatchObject({ refused: "insufficient_credits" });
+}
+
+const expensive = { prices: { input: "1000", output: "1000" } };
+
+describe("a balance", () => {
+  test.for([
+    ["100", []],
+    ["99.99999999", ["low"]],
+    ["0.00000001", ["low"]],
+    ["0", ["empty"]],
+    ["-0.00000001", ["empty"]],
+  ] as const)("of %s credits, where the plan warns below 100, is warned about as %j", async ([credits, levels], { db }) => {
+    const tenant = await tenantWith(db, "1000");
+    await setBalance(db, tenant, credits);
+    expect(await warn(db, tenant)).toEqual(levels);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test.for([
+    [null, "1000", "100", []],
+    [null, "1000", "99.99999999", ["low"]],
+    [null, "0", "10000", []],
+    [null, "0", "9999.99999999", ["low"]],
+    ["0", "1000", "0.00000001", []],
+    ["0", "1000", "0", ["empty"]],
+  ] as const)(
+    "with a threshold of %s, initial credits of %s and a balance of %s is warned about as %j",
+    async ([threshold, initialCredits, credits, levels], { db }) => {
+      const tenant = await createTenant(db, { initialCredits, credits: "1" });
+      await setThreshold(db, tenant, threshold);
+      await setBalance(db, tenant, credits);
+      expect(await warn(db, tenant)).toEqual(levels);
+    },
+  );
+
+  test("that becomes low and then empty is warned about twice, and once where it was swept late", async ({ db }) => {
+    const tenant = await tenantWith(db, "50");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+    await setBalance(db, tenant, "0");
+    expect(await warn(db, tenant)).toEqual(["empty"]);
+    const late = await tenantWith(db, "50");
+    await sweep(db, late);
+    await setBalance(db, late, "0");
+    expect(await warn(db, late)).toEqual(["empty"]);
+  });
+
+  test("that a top-up lifted is warned about again, each level that it was lifted above", async ({ db }) => {
+    const tenant = await tenantWith(db, "100");
+    await setBalance(db, tenant, "0");
+    expect(await warn(db, tenant)).toEqual(["empty"]);
+    await change(db, tenant, "99.99999999");
+    expect(await warn(db, tenant)).toEqual([]);
+    await setBalance(db, tenant, "0");
+    expect(await warn(db, tenant)).toEqual(["empty"]);
+    await change(db, tenant, "100");
+    await setBalance(db, tenant, "99");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+  });
+
+  test("that a correction lifted without a top-up is not warned about again", async ({ db }) => {
+    const tenant = await tenantWith(db, "99");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+    await setBalance(db, tenant, "101");
+    expect(await warn(db, tenant)).toEqual([]);
+    await setBalance(db, tenant, "99");
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("is warned about again below a lowered threshold, and at once below a raised one", async ({ db }) => {
+    const tenant = await tenantWith(db, "99");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+    await setThreshold(db, tenant, "50");
+    expect(await warn(db, tenant)).toEqual([]);
+    await setThreshold(db, tenant, "200");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+  });
+
+  test("that pays for nothing is not warned about: its workspace's plan charges members, or it is deleted", async ({
+    db,
+  }) => {
+    const [moved, deleted] = [await tenantWith(db, "1"), await tenantWith(db, "1")];
+    await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
+    await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);
+    expect([...(await warn(db, moved)), ...(await warn(db, deleted))]).toEqual([]);
+  });
+});
+
+describe("a refusal for lack of credits", () => {
+  test("warns that credits ran out once less than the threshold is available", async ({ db }) => {
+    const tenant = await tenantWith(db, "99.5", expensive);
+    await refuse(db, tenant);
+    expect(await warn(db, tenant)).toEqual(["empty"]);
+    await setBalance(db, tenant, "0");
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("says nothing about other calls where the threshold or more is available", async ({ db }) => {
+    const tenant = await tenantWith(db, "100", expensive);
+    await refuse(db, tenant);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  test("is forgotten at a top-up, and after a day", async ({ db }) => {
+    const tenant = await tenantWith(db, "50", expensive);
+    await refuse(db, tenant);
+    await change(db, tenant, "1");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+    const old = await tenantWith(db, "50", expensive);
+    await refuse(db, old);
+    await db.query("update ai.credit_accounts set refused_at = refused_at - interval '1 day' where workspace_id = $1", [
+      old.workspaceId,
+    ]);
+    expect(await warn(db, old)).toEqual(["low"]);
+  });
+
+  test("writes at most once a minute, and an admitted call writes nothing of it", async ({ db }) => {
+    const tenant = await tenantWith(db, "50", expensive);
+    const refusedAt = async () =>
+      (
+        await one<{ at: Date | null }>(db, {
+          sql: "select refused_at as at from ai.credit_accounts where workspace_id = $1",
+          values: [tenant.workspaceId],
+        })
+      ).at;
+    await setBalance(db, tenant, "1000000000");
+    await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
+    expect(await refusedAt()).toBeNull();
+    await setBalance(db, tenant, "1");
+    for (const [age, kept] of [
+      ["59 seconds", true],
+      ["61 seconds", false],
+    ] as const) {
+      const sql = `update ai.credit_accounts set refused_at = now() - interval '${age}' where workspace_id = $1`;
+      await db.query(sql, [tenant.workspaceId]);
+      const before = await refusedAt();
+      await refuse(db, tenant);
+      expect((await refusedAt())?.getTime() === before?.getTime()).toBe(kept);
+    }
+  });
+});
+
+describe("emails about credits", () => {
+  const recipients = async (db: Database) =>
+    (await db.query<{ recipient: string }>("select recipient from private.outgoing_mails where subject = 'Subject'"))
+      .map(({ recipient }) => recipient)
+      .sort();
+
+  test("go to a workspace's owners and to members who manage its AI policy, once", async ({ db }) => {
+    const tenant = await tenantWith(db, "1");
+    const [manager, member, banned] = [await createUser(db), await createUser(db), await createUser(db)];
+    await join(db, { workspaceId: tenant.workspaceId, userId: manager.id, role: "admin" });
+    await join(db, { workspaceId: tenant.workspaceId, userId: member.id, role: "member" });
+    await join(db, { workspaceId: tenant.workspaceId, userId: banned.id, role: "admin" });
+    await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [banned.id]);
+    const [alert] = await sweep(db, tenant);
+    expect(alert).toMatchObject({
+      payer: "workspace",
+      workspace: "Test",
+      level: "low",
+      balance: "1",
+      available: "1",
+      threshold: "100",
+    });
+    expect([await post(db, alert), await post(db, alert)]).toEqual([2, 0]);
+    const { email } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [tenant.ownerId],
+    });
+    expect(await recipients(db)).toEqual([email, manager.email].sort());
+  });
+
+  test("go to the member who pays, about their personal workspace first", async ({ db }) => {
+    const tenant = await tenantWith(db, "1", { payer: "member" });
+    const alerts = await sweep(db, tenant);
+    expect(alerts).toEqual([]);
+    const { personal } = await one<{ personal: string }>(db, {
+      sql: "select id as personal from public.workspaces where personal_user_id = $1",
+      values: [tenant.ownerId],
+    });
+    const [alert] = await sweep(db, { ...tenant, workspaceId: personal });
+    expect(alert).toMatchObject({ payer: "member", level: "low", balance: "1" });
+    expect(await post(db, alert)).toBe(1);
+    const { email } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [tenant.ownerId],
+    });
+    expect(await recipients(db)).toEqual([email]);
+  });
+
+  test("are not queued where credits were added after the sweep", async ({ db }) => {
+    const tenant = await tenantWith(db, "1");
+    const [alert] = await sweep(db, tenant);
+    await change(db, tenant, "1000");
+    expect(await post(db, alert)).toBe(0);
+    expect(await sweep(db, tenant)).toEqual([]);
+    await setBalance(db, tenant, "1");
+    expect(await warn(db, tenant)).toEqual(["low"]);
+  });
+
+  test.for(["ai.sweep_credit_alerts()", "ai.queue_credit_alert_mails('{}', 'S', 'B')"] as const)(
+    "are the server's: nobody else calls %s",
+    async (call, { db }) => {
+      for (const role of ["anon", "authenticated", "gateway"] as const) {
+        const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));
+        expect(failure).toMatchObject({ code: "42501" });
+      }
+    },
+  );
+});
+
+describe("the notice of the studio", () => {
+  const notice = async (db: Database, userId: string, workspaceId: string) =>
+    (
+      await db.asRole("service_role", () =>
+        one<{ notice: { level: string; available: string } | null }>(db, {
+          sql: "select ai.read_credit_notice($1, $2) as notice",
+          values: [userId, workspaceId],
+        }),
+      )
+    ).notice;
+
+  test.for([
+    ["100", null],
+    ["99.99999999", { level: "low", available: "99.99999999" }],
+    ["0", { level: "empty", available: "0" }],
+    ["-3", { level: "empty", available: "0" }],
+  ] as const)("of a workspace with %s credits is %j", async ([credits, expected], { db }) => {
+    const tenant = await tenantWith(db, "1000");
+    await setBalance(db, tenant, credits);
+    expect(await notice(db, tenant.ownerId, tenant.workspaceId)).toEqual(expected);
+  });
+
+  test("of a member who pays is about their own balance", async ({ db }) => {
+    const tenant = await tenantWith(db, "1", { payer: "member" });
+    const rich = await createUser(db);
+    await join(db, { workspaceId: tenant.workspaceId, userId: rich.id, role: "member" });
+    await db.query("select ai.grant_credits('member', $1, 1000000, 'test')", [rich.id]);
+    expect(await notice(db, tenant.ownerId, tenant.workspaceId)).toEqual({ level: "low", available: "1" });
+    expect(await notice(db, rich.id, tenant.workspaceId)).toBeNull();
+  });
+
+  test("of an account that the first call opens is about the initial credits", async ({ db }) => {
+    const [none, some] = [await createTenant(db), await createTenant(db, { initialCredits: "50" })];
+    expect(await notice(db, none.ownerId, none.workspaceId)).toEqual({ level: "empty", available: "0" });
+    expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();
+  });
+
+  test("is not for people outside of the workspace", async ({ db }) => {
+    const tenant = await tenantWith(db, "0");
+    expect(await notice(db, (await createUser(db)).id, tenant.workspaceId)).toBeNull();
+  });
+});

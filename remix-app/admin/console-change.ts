@@ -6,14 +6,14 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** What became of a change that the console asked for. Where it was refused: what to say, with which status. */
-export type ConsoleChange = { outcome: "changed" } | ConsoleRefusal;
+export type ConsoleChange = { outcome: "changed"; repeated?: boolean } | ConsoleRefusal;
 
 export type ConsoleRefusal = {
   outcome: "refused";
   status: 400 | 403 | 404 | 409 | 503;
   message: string;
   /** The field of the form that it is about, where it is about one. */
-  field?: "confirmation";
+  field?: "confirmation" | "amount" | "reference";
 };
 
 const maxReasonLength = 500;
@@ -63,6 +63,8 @@ type Refusals = Record<string, Omit<ConsoleRefusal, "outcome">>;
 
 const answerSchema = z.object({
   refused: z.string().optional(),
+  /** Made before under the same reference, so that nothing was changed. */
+  repeated: z.boolean().optional(),
   last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
 });
 
@@ -88,8 +90,8 @@ export async function actInConsole(
   const { data, error } = await callConsole(context, { name, args });
   const answer = answerSchema.safeParse(data);
   if (error || !answer.success) return unavailable;
-  const { refused, last } = answer.data;
-  if (refused === undefined) return { outcome: "changed" };
+  const { refused, repeated, last } = answer.data;
+  if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
     const who = last ? `${last.actorEmail ?? "The operator"} changed it at ${last.at.toISOString()}` : "It was changed";
     const message = `${who}, after you opened this page. Nothing was done: look at it again.`;

@@ -103,6 +103,11 @@ const words: Record<string, string> = {
   "model.withdraw": "Withdrew a model's grant",
   "model.add_price": "Added a price",
   "model.cancel_price": "Cancelled a price",
+  "credits.grant": "Granted credits",
+  "credits.withdraw": "Withdrew credits",
+  "plan.add": "Added a plan",
+  "plan.edit": "Edited a plan",
+  "plan.move_workspace": "Moved a workspace to another plan",
   [deletedByOwner]: "Deleted an account",
 };
 

@@ -74,12 +74,15 @@ describe("a balance", () => {
     ["0.00000001", ["low"]],
     ["0", ["empty"]],
     ["-0.00000001", ["empty"]],
-  ] as const)("of %s credits, where the plan warns below 100, is warned about as %j", async ([credits, levels], { db }) => {
-    const tenant = await tenantWith(db, "1000");
-    await setBalance(db, tenant, credits);
-    expect(await warn(db, tenant)).toEqual(levels);
-    expect(await warn(db, tenant)).toEqual([]);
-  });
+  ] as const)(
+    "of %s credits, where the plan warns below 100, is warned about as %j",
+    async ([credits, levels], { db }) => {
+      const tenant = await tenantWith(db, "1000");
+      await setBalance(db, tenant, credits);
+      expect(await warn(db, tenant)).toEqual(levels);
+      expect(await warn(db, tenant)).toEqual([]);
+    },
+  );
 
   test.for([
     [null, "1000", "100", []],

@@ -1,0 +1,164 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { pageOf, positionOf } from "../http/list-page.ts";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+/** An amount of credits, 0 included, as exact decimal text. */
+export const creditAmount = z
+  .string({ error: "Enter a number of credits" })
+  .trim()
+  .regex(/^\d{1,12}(\.\d{1,8})?$/, "Enter a number of credits with at most 8 decimals, such as 5000");
+
+const accountSchema = z.object({
+  payer: z.enum(["workspace", "member"]),
+  id: z.uuid(),
+  /** The workspace's name, or the member's email. */
+  name: z.string(),
+  personalUserId: z.uuid().nullable(),
+  /** The plan by which the account pays; null where it pays for nothing now. */
+  plan: z.object({ id: z.string(), name: z.string(), initialCredits: z.string(), lowCredits: z.string() }).nullable(),
+  /** Null until a grant or the first call opens the account. */
+  account: z
+    .object({
+      balance: z.string(),
+      reserved: z.string(),
+      available: z.string(),
+      /** When a call was last refused for lack of credits since the last top-up. */
+      refusedAt: z.string().nullable(),
+    })
+    .nullable(),
+  entries: z.array(
+    z.object({
+      id: z.string(),
+      createdAt: z.string(),
+      kind: z.enum(["grant", "purchase", "usage", "adjustment", "refund"]),
+      amount: z.string(),
+      balanceAfter: z.string(),
+      runId: z.uuid().nullable(),
+      description: z.string().nullable(),
+      reference: z.string().nullable(),
+    }),
+  ),
+});
+/** What a workspace or a member has to pay with, and a page of its ledger. */
+export type CreditAccount = z.infer<typeof accountSchema>;
+
+const entriesShown = 50;
+const readPosition = (cursor: string) => (/^[1-9]\d{0,17}$/.test(cursor) ? cursor : null);
+
+/**
+ * The account of a workspace or member, by the parts of the address.
+ * @throws Response 404 for an unknown owner, 400 INVALID_REQUEST for a cursor that is not a ledger position
+ */
+export async function requireCreditAccount(
+  context: AppLoadContext,
+  { payer, ownerId, cursor }: { payer: string | undefined; ownerId: string | undefined; cursor: string | null },
+): Promise<CreditAccount & { nextCursor: string | null }> {
+  const id = z.uuid().safeParse(ownerId);
+  const before = positionOf(cursor, { read: readPosition, requestId: context.requestId });
+  if (id.success && (payer === "workspace" || payer === "member")) {
+    const args = { payer, owner_id: id.data, before_id: before, page_size: entriesShown + 1 };
+    const schema = accountSchema.nullable();
+    const found = await callFunction(context, { name: "private.read_credit_account", args, schema });
+    if (found) {
+      const { records, nextCursor } = pageOf(found.entries, { limit: entriesShown, cursorOf: (last) => last.id });
+      return { ...found, entries: records, nextCursor };
+    }
+  }
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such workspace or member." });
+}
+
+/** Why this admin cannot change an account, or null. */
+export function creditLock({ id }: Pick<InfrastructureAdmin, "id">, { personalUserId }: CreditAccount): string | null {
+  return personalUserId === id ? oneself.message : null;
+}
+
+export const creditSteps = {
+  grant: { title: "Grant credits", done: "The credits are granted." },
+  withdraw: { title: "Withdraw credits", done: "The credits are withdrawn." },
+} as const;
+export type CreditStep = keyof typeof creditSteps;
+
+/** The form of a grant or a withdrawal. */
+export const creditChangeSchema = confirmedChangeSchema.extend({
+  amount: creditAmount.refine((text) => !/^[0.]*$/.test(text), "Enter more than 0 credits"),
+  reference: z
+    .string()
+    .trim()
+    .min(1, "Give a reference, such as the number of an invoice")
+    .max(120, "At most 120 characters")
+    .refine((text) => !/\p{Cc}/u.test(text), "Enter one line"),
+  description: z
+    .string()
+    .trim()
+    .max(200, "At most 200 characters")
+    .refine((text) => !/\p{Cc}/u.test(text), "Enter one line")
+    .transform((text) => text || null),
+});
+
+/** A reference for a new form: sending the form twice makes one change. */
+export function newReference(): string {
+  return `console-${new Date().toISOString().slice(0, 10)}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+/** Grants credits or withdraws them, once for each reference. */
+export function changeCredits(
+  context: AppLoadContext,
+  {
+    admin,
+    ...change
+  }: Omit<z.output<typeof creditChangeSchema>, "confirmation"> & {
+    admin: InfrastructureAdmin;
+    payer: CreditAccount["payer"];
+    ownerId: string;
+    step: CreditStep;
+  },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "change_credits", change, refusals });
+}
+
+const oneself = {
+  status: 403,
+  message: "Nobody changes their own credits here: ask another admin.",
+} as const;
+
+const refusals = {
+  oneself,
+  not_found: { status: 404, message: "There is no such workspace or member." },
+  invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
+  insufficient: {
+    status: 409,
+    message: "Less than that is available: the balance less what calls in progress hold.",
+    field: "amount",
+  },
+  reference_used: {
+    status: 409,
+    message: "This reference was used for another amount. Look at the ledger, or choose another reference.",
+    field: "reference",
+  },
+} as const;
+
+/** What a grant or a withdrawal does, one sentence each. */
+export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
+  const held = account
+    ? `The balance is ${account.balance} credits, of which ${account.available} are available.`
+    : "The account is not open yet.";
+  if (step === "withdraw") {
+    return [
+      `From the moment you confirm, ${name} has fewer credits. At most what is available can be withdrawn.`,
+      held,
+      "Calls in progress keep what they hold.",
+    ];
+  }
+  return [
+    `From the moment you confirm, ${name} has more credits.`,
+    held,
+    ...(account === null && plan
+      ? [`The grant opens it with the plan's ${plan.initialCredits} initial credits first.`]
+      : []),
+    ...(plan === null ? ["It pays for nothing now: the plan charges somebody else."] : []),
+  ];
+}

@@ -1,0 +1,73 @@
+import { Field, Select } from "../ui/field.tsx";
+import type { FailedChange } from "./change-answer.ts";
+import { type Plan, payerWords } from "./plans.ts";
+
+type Props = { plan: Plan | null; failed: FailedChange | undefined };
+
+/** The fields of a plan; without one, those of a new plan. */
+export function PlanFields({ plan, failed }: Props) {
+  const fieldOf = (name: string, known: string | number | null | undefined) => ({
+    name,
+    autoComplete: "off",
+    defaultValue: failed?.typed[name] ?? known ?? "",
+    error: failed?.fields[name]?.[0],
+  });
+  return (
+    <>
+      {plan ? null : (
+        <Field
+          {...fieldOf("plan", "")}
+          label="Id"
+          hint="1 to 32 of a–z, 0–9 and _. It never changes."
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+        />
+      )}
+      <Field {...fieldOf("name", plan?.name)} label="Name" maxLength={80} required />
+      {plan?.payerFixed ? (
+        <>
+          <input type="hidden" name="payer" value={plan.payer} />
+          <p>Calls are paid by: {payerWords[plan.payer]}. It cannot change, since accounts pay by this plan.</p>
+        </>
+      ) : (
+        <Select name="payer" label="Calls are paid by" defaultValue={failed?.typed.payer ?? plan?.payer ?? "workspace"}>
+          <option value="workspace">{payerWords.workspace}</option>
+          <option value="member">{payerWords.member}</option>
+        </Select>
+      )}
+      <Field
+        {...fieldOf("markup", plan?.markup ?? "1")}
+        label="Markup"
+        hint="A call costs its provider cost in USD × 10,000 × the markup, in credits."
+        inputMode="decimal"
+        required
+      />
+      <Field
+        {...fieldOf("initialCredits", plan?.initialCredits ?? "0")}
+        label="Initial credits"
+        hint="Granted once, when an account is opened."
+        inputMode="decimal"
+        required
+      />
+      <Field
+        {...fieldOf("lowCredits", plan?.lowCredits)}
+        label="Warn below"
+        hint="A balance in credits. Empty: a tenth of the initial credits, or 10,000 without any. 0: no warning before it is used up."
+        inputMode="decimal"
+      />
+      <Field
+        {...fieldOf("requestsPerMinute", plan?.requestsPerMinute)}
+        label="Requests per minute"
+        hint="Of a workspace. Empty: no limit."
+        inputMode="numeric"
+      />
+      <Field
+        {...fieldOf("tokensPerMinute", plan?.tokensPerMinute)}
+        label="Tokens per minute"
+        hint="Of a workspace. Empty: no limit."
+        inputMode="numeric"
+      />
+    </>
+  );
+}

@@ -1,0 +1,122 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { creditAmount } from "./credits.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+export const planSchema = z.object({
+  id: z.string(),
+  name: z.string(),
+  payer: z.enum(["member", "workspace"]),
+  /** This and the credits below are exact decimal text. */
+  markup: z.string(),
+  initialCredits: z.string(),
+  /** Null: the default, which is in `warnsBelow`. */
+  lowCredits: z.string().nullable(),
+  warnsBelow: z.string(),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  workspaces: z.number(),
+  /** How many models it grants. */
+  models: z.number(),
+  /** Whether an account pays by it, so that its payer cannot change. */
+  payerFixed: z.boolean(),
+  version: z.string(),
+});
+export type Plan = z.infer<typeof planSchema>;
+
+/** What the payer of a plan is called. */
+export const payerWords = { member: "Each member", workspace: "The workspace" } as const;
+
+const count = (most: number) =>
+  z
+    .string()
+    .trim()
+    .transform((text, context) => {
+      if (text === "") return null;
+      const number = Number(text);
+      if (/^\d{1,16}$/.test(text) && number >= 1 && number <= most) return number;
+      context.addIssue({
+        code: "custom",
+        message: `Enter a whole number from 1 to ${most.toLocaleString("en")}, or nothing`,
+      });
+      return z.NEVER;
+    });
+
+const planFields = confirmedChangeSchema.extend({
+  name: z.string().trim().min(1, "Name the plan").max(80, "At most 80 characters"),
+  payer: z.enum(["member", "workspace"]),
+  markup: z
+    .string()
+    .trim()
+    .regex(/^\d{1,3}(\.\d{1,6})?$/, "Enter a factor below 1,000 with at most 6 decimals, such as 1.2"),
+  initialCredits: creditAmount,
+  lowCredits: z
+    .literal("")
+    .transform(() => null)
+    .or(creditAmount),
+  requestsPerMinute: count(2_147_483_647),
+  tokensPerMinute: count(Number.MAX_SAFE_INTEGER),
+});
+
+/** The form of a plan that exists. `seen` is the version that the admin saw. */
+export const editedPlanSchema = planFields.extend({ seen: z.string().min(1) });
+/** The form of a new plan. */
+export const newPlanSchema = planFields.extend({
+  plan: z
+    .string()
+    .trim()
+    .regex(/^[a-z][a-z0-9_]{0,31}$/, "1 to 32 of a–z, 0–9 and _, beginning with a letter")
+    .refine((id) => id !== "new", "new is taken"),
+});
+
+/** @throws Response 503 UNAVAILABLE where the database did not answer */
+export function listPlans(context: AppLoadContext): Promise<Plan[]> {
+  return callFunction(context, { name: "private.list_plans", schema: z.array(planSchema) });
+}
+
+/** @throws Response 404 where there is no such plan */
+export async function requirePlan(context: AppLoadContext, id: string): Promise<Plan> {
+  const args = { only_id: id };
+  const [plan] = await callFunction(context, { name: "private.list_plans", args, schema: z.array(planSchema) });
+  if (plan) return plan;
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such plan." });
+}
+
+/** Adds a plan, or edits the one whose version is `seen`. */
+export function savePlan(
+  context: AppLoadContext,
+  {
+    admin,
+    ...change
+  }: Omit<z.output<typeof planFields>, "confirmation"> & {
+    admin: InfrastructureAdmin;
+    plan: string;
+    seen: string | null;
+  },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "save_plan", change, refusals });
+}
+
+const refusals = {
+  not_found: { status: 404, message: "There is no such plan." },
+  taken: { status: 409, message: "A plan with this id exists." },
+  payer_fixed: { status: 409, message: "Accounts pay by this plan, so its payer cannot change. Add another plan." },
+} as const;
+
+/** What happens when a plan is saved, one sentence each. */
+export function planEffects(plan: Plan | null): string[] {
+  if (plan === null) {
+    return [
+      "From the moment you confirm, workspaces can be moved to the plan. It grants no models until you grant them.",
+    ];
+  }
+  const { workspaces } = plan;
+  return [
+    `${workspaces.toLocaleString("en")} ${workspaces === 1 ? "workspace has" : "workspaces have"} this plan.`,
+    "The markup and limits apply to calls that begin after you confirm. Calls in progress keep their markup.",
+    "Initial credits apply to accounts that are opened later. Balances do not change.",
+  ];
+}

@@ -1,0 +1,104 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { type Plan, planSchema } from "./plans.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+const workspaceSchema = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  createdAt: z.string(),
+  personalUserId: z.uuid().nullable(),
+  planId: z.string(),
+  /** Null where the plan does not exist: calls are refused. */
+  plan: planSchema.nullable(),
+  members: z.number(),
+  owners: z.array(z.object({ id: z.uuid(), email: z.string().nullable() })),
+  /** The workspace's own account; null until it is opened. */
+  account: z.object({ balance: z.string(), reserved: z.string(), available: z.string() }).nullable(),
+  approvedAt: z.string().nullable(),
+  approvedBy: z.string().nullable(),
+  liveKeys: z.number(),
+});
+/** A workspace as the console shows it. */
+export type ConsoleWorkspace = z.infer<typeof workspaceSchema>;
+
+/** @throws Response 404 where there is no such workspace */
+export async function requireConsoleWorkspace(
+  context: AppLoadContext,
+  workspaceId: string | undefined,
+): Promise<ConsoleWorkspace> {
+  const id = z.uuid().safeParse(workspaceId);
+  if (id.success) {
+    const args = { workspace: id.data };
+    const schema = workspaceSchema.nullable();
+    const found = await callFunction(context, { name: "private.read_console_workspace", args, schema });
+    if (found) return found;
+  }
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such workspace." });
+}
+
+/** Why this admin cannot move a workspace to another plan, or null. */
+export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: ConsoleWorkspace): string | null {
+  return personalUserId === id ? oneself.message : null;
+}
+
+/** The form of a move. `seen` is the plan that the admin saw. */
+export const moveSchema = confirmedChangeSchema.extend({ plan: z.string(), seen: z.string() });
+
+/** Gives a workspace another plan than the one that the admin saw. */
+export function moveWorkspace(
+  context: AppLoadContext,
+  { admin, ...change }: { admin: InfrastructureAdmin; workspace: string; plan: string; seen: string; reason: string },
+): Promise<ConsoleChange> {
+  return actInConsole(context, { admin, name: "move_workspace", change, refusals });
+}
+
+const oneself = {
+  status: 403,
+  message: "Nobody changes the plan of their own personal workspace here: ask another admin.",
+} as const;
+
+const refusals = {
+  oneself,
+  not_found: { status: 404, message: "There is no such workspace." },
+  no_plan: { status: 400, message: "There is no such plan, or the workspace has it already." },
+} as const;
+
+/** What a move to another plan does, one sentence each: above all, what happens to balances. */
+export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
+  return [
+    `From the moment you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Calls in progress are charged as they began.`,
+    ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
+    ...(to.models === 0 ? [`${to.name} grants no models: calls are refused until you grant some.`] : []),
+  ];
+}
+
+function balanceEffects({
+  from,
+  to,
+  balance,
+}: {
+  from: Plan["payer"] | null;
+  to: Plan;
+  balance: string | null;
+}): string[] {
+  const opened = `The first call opens an account with ${to.initialCredits} initial credits where there is none.`;
+  if (to.payer === from) return ["Balances do not change and keep paying. Initial credits are not granted again."];
+  if (to.payer === "workspace") {
+    return [
+      balance === null
+        ? `The workspace pays for all calls from a balance of its own. ${opened}`
+        : `The workspace pays for all calls from its own balance, which is ${balance} credits.`,
+      "Members keep their balances, which pay for nothing in this workspace any more.",
+    ];
+  }
+  return [
+    `Each member pays for their calls from their own balance. ${opened}`,
+    balance === null
+      ? "The workspace has no balance."
+      : `The workspace keeps its balance of ${balance} credits, which pays for nothing until it is moved back.`,
+  ];
+}

@@ -1,0 +1,94 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { CreditLedger } from "../../admin/credit-ledger.tsx";
+import { creditLock, creditSteps, requireCreditAccount } from "../../admin/credits.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { Figures } from "../../studio/figures.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
+import { Credits } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Credits · ${data?.owner.name ?? "Account"} · Console · Gatehouse` },
+];
+
+const doneWords: Record<string, string> = {
+  grant: creditSteps.grant.done,
+  withdraw: creditSteps.withdraw.done,
+  repeated: "This reference was used for the same amount before. Nothing was changed.",
+};
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const { searchParams } = new URL(request.url);
+  const { payer, ownerId } = params;
+  const owner = await requireCreditAccount(context, { payer, ownerId, cursor: searchParams.get("cursor") });
+  const done = searchParams.get("done") ?? "";
+  return { owner, lock: creditLock(admin, owner), done: Object.hasOwn(doneWords, done) ? done : null };
+}
+
+export default function ConsoleCreditsPage() {
+  const { owner, lock, done } = useLoaderData<typeof loader>();
+  const { payer, id, name, plan, account, entries, nextCursor } = owner;
+  const base = `/admin/credits/${payer}/${id}`;
+  return (
+    <ConsolePage title="Credits" lead={name}>
+      {done ? <Notice tone={done === "repeated" ? "info" : "good"}>{doneWords[done]}</Notice> : null}
+      {lock ? <Notice>{lock}</Notice> : null}
+      {account?.refusedAt ? (
+        <Notice tone="warn">
+          A call was refused for lack of credits <RelativeTime at={account.refusedAt} />.
+        </Notice>
+      ) : null}
+      <Figures
+        figures={[
+          { label: "Balance", value: <Credits amount={account?.balance ?? null} /> },
+          {
+            label: "Reserved",
+            value: <Credits amount={account?.reserved ?? null} />,
+            note: "Held by calls in progress",
+          },
+          {
+            label: "Available",
+            value: <Credits amount={account?.available ?? null} />,
+            note: account ? undefined : "The first grant or call opens the account",
+          },
+        ]}
+      />
+      <Card
+        title="Change"
+        lead={
+          plan
+            ? `Pays by the plan ${plan.name}, which warns below ${plan.lowCredits} credits.`
+            : "Pays for nothing now: the plan charges somebody else."
+        }
+        action={
+          lock ? undefined : (
+            <div className="flex flex-wrap gap-3">
+              <ButtonLink href={`${base}/grant`} variant="primary">
+                Grant credits
+              </ButtonLink>
+              <ButtonLink href={`${base}/withdraw`} variant="danger">
+                Withdraw credits
+              </ButtonLink>
+            </div>
+          )
+        }
+      >
+        <p>
+          <a className="link" href={payer === "workspace" ? `/admin/workspaces/${id}` : `/admin/users/${id}`}>
+            {payer === "workspace" ? "Workspace" : "Account"}
+          </a>
+        </p>
+      </Card>
+      <Card id="ledger" title="Ledger" lead="Every change of the balance, newest first.">
+        <CreditLedger entries={entries} />
+        <PageNav label="Pages of the ledger" nextCursor={nextCursor} card="ledger" />
+      </Card>
+    </ConsolePage>
+  );
+}

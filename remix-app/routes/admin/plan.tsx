@@ -1,0 +1,63 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { confirms } from "../../admin/console-change.ts";
+import { PlanFields } from "../../admin/plan-fields.tsx";
+import { editedPlanSchema, newPlanSchema, planEffects, requirePlan, savePlan } from "../../admin/plans.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.plan ? "Edit plan" : "Add plan"} · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const plan = params.planId === undefined ? null : await requirePlan(context, params.planId);
+  return { plan, kept: keptChange(context, { request, admin }) };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const form = await readForm(request, context);
+  const fields = Object.fromEntries(form);
+  const asked =
+    params.planId === undefined
+      ? newPlanSchema.transform((change) => ({ ...change, seen: null })).safeParse(fields)
+      : editedPlanSchema.transform((change) => ({ ...change, plan: params.planId ?? "" })).safeParse(fields);
+  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
+  const { confirmation, ...change } = asked.data;
+  if (!confirms(confirmation, change.plan)) {
+    const message = "What you typed is not the plan's id, so nothing was changed.";
+    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+  }
+  const done = await savePlan(context, { ...change, admin });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect("/admin/plans?done", 303);
+}
+
+export default function ConsolePlanPage() {
+  const { plan, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
+  return (
+    <ConsolePage title={plan ? `Edit ${plan.name}` : "Add plan"} lead={plan?.id}>
+      <Card title="What will happen">
+        <ChangeForm
+          effects={planEffects(plan)}
+          confirm={
+            plan ? { text: plan.id, what: "the plan's id" } : { text: "the plan's id once more", what: "the id above" }
+          }
+          failed={failed}
+          submit={plan ? "Save plan" : "Add plan"}
+          cancelTo="/admin/plans"
+          hidden={plan ? { seen: plan.version } : {}}
+        >
+          <PlanFields plan={plan} failed={failed} />
+        </ChangeForm>
+      </Card>
+    </ConsolePage>
+  );
+}

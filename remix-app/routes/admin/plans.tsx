@@ -1,0 +1,73 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listPlans, payerWords } from "../../admin/plans.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Credits } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Plans · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  return { plans: await listPlans(context), done: new URL(request.url).searchParams.has("done") };
+}
+
+const limit = (number: number | null) => (number === null ? "No limit" : number.toLocaleString("en"));
+
+export default function ConsolePlansPage() {
+  const { plans, done } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage title="Plans" lead="Who pays for a workspace's calls, at which markup and up to which limits.">
+      {done ? <Notice tone="good">The plan is saved.</Notice> : null}
+      <Card
+        title="All plans"
+        action={
+          <ButtonLink href="/admin/plans/new" variant="primary">
+            Add plan
+          </ButtonLink>
+        }
+      >
+        <DataTable
+          caption="Plans"
+          from="lg"
+          rows={plans}
+          rowKey={({ id }) => id}
+          empty="There are no plans. Add one: new workspaces have the plan free."
+          columns={[
+            {
+              label: "Plan",
+              cell: ({ id, name }) => (
+                <>
+                  <a className="link font-medium" href={`/admin/plans/${id}`}>
+                    {name}
+                  </a>
+                  <span className="block break-all font-mono text-muted text-small">{id}</span>
+                </>
+              ),
+            },
+            { label: "Paid by", cell: ({ payer }) => payerWords[payer] },
+            { label: "Markup", numeric: true, cell: ({ markup }) => `×${markup}` },
+            {
+              label: "Initial credits",
+              numeric: true,
+              cell: ({ initialCredits }) => <Credits amount={initialCredits} />,
+            },
+            { label: "Warns below", numeric: true, cell: ({ warnsBelow }) => <Credits amount={warnsBelow} /> },
+            {
+              label: "Requests per minute",
+              numeric: true,
+              cell: ({ requestsPerMinute }) => limit(requestsPerMinute),
+            },
+            { label: "Tokens per minute", numeric: true, cell: ({ tokensPerMinute }) => limit(tokensPerMinute) },
+            { label: "Models", numeric: true, cell: ({ models }) => models },
+            { label: "Workspaces", numeric: true, small: "aside", cell: ({ workspaces }) => limit(workspaces) },
+          ]}
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

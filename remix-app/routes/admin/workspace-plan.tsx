@@ -1,0 +1,103 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { confirms } from "../../admin/console-change.ts";
+import { listPlans, payerWords } from "../../admin/plans.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspace } from "../../admin/workspace.ts";
+import { readForm } from "../../http/form.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Credits } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Move to plan · Console · Gatehouse" }];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const [workspace, plans] = await Promise.all([
+    requireConsoleWorkspace(context, params.workspaceId),
+    listPlans(context),
+  ]);
+  const asked = new URL(request.url).searchParams.get("plan");
+  const others = plans.filter(({ id }) => id !== workspace.planId);
+  const to = others.find(({ id }) => id === asked) ?? null;
+  return {
+    workspace: { id: workspace.id, name: workspace.name, planId: workspace.planId },
+    others,
+    to,
+    effects: to ? moveEffects(workspace, to) : [],
+    lock: moveLock(admin, workspace),
+    kept: keptChange(context, { request, admin }),
+  };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const workspace = await requireConsoleWorkspace(context, params.workspaceId);
+  const form = await readForm(request, context);
+  const asked = moveSchema.safeParse(Object.fromEntries(form));
+  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
+  const { confirmation, ...change } = asked.data;
+  if (!confirms(confirmation, workspace.name)) {
+    const message = "What you typed is not the workspace's name, so nothing was changed.";
+    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+  }
+  const done = await moveWorkspace(context, { ...change, admin, workspace: workspace.id });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect(`/admin/workspaces/${workspace.id}?done`, 303);
+}
+
+export default function ConsoleWorkspacePlanPage() {
+  const { workspace, others, to, effects, lock, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? kept;
+  const page = `/admin/workspaces/${workspace.id}`;
+  if (lock || !to) {
+    return (
+      <ConsolePage title="Move to plan" lead={workspace.name}>
+        {lock ? <Notice>{lock}</Notice> : null}
+        <Card title="Choose a plan" lead={`The workspace has the plan ${workspace.planId} now.`}>
+          <DataTable
+            caption="Plans"
+            rows={lock ? [] : others}
+            rowKey={({ id }) => id}
+            empty="There is no other plan. Add one under Plans."
+            columns={[
+              {
+                label: "Plan",
+                cell: ({ id, name }) => (
+                  <a className="link font-medium" href={`${page}/plan?${new URLSearchParams({ plan: id })}`}>
+                    {name}
+                  </a>
+                ),
+              },
+              { label: "Paid by", cell: ({ payer }) => payerWords[payer] },
+              { label: "Markup", numeric: true, small: "aside", cell: ({ markup }) => `×${markup}` },
+              {
+                label: "Initial credits",
+                numeric: true,
+                cell: ({ initialCredits }) => <Credits amount={initialCredits} />,
+              },
+            ]}
+          />
+        </Card>
+      </ConsolePage>
+    );
+  }
+  return (
+    <ConsolePage title={`Move to ${to.name}`} lead={workspace.name}>
+      <Card title="What will happen">
+        <ChangeForm
+          effects={effects}
+          confirm={{ text: workspace.name, what: "the workspace's name" }}
+          failed={failed}
+          submit={`Move to ${to.name}`}
+          cancelTo={page}
+          hidden={{ plan: to.id, seen: workspace.planId }}
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

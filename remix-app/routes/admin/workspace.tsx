@@ -1,0 +1,121 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { payerWords } from "../../admin/plans.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { moveLock, requireConsoleWorkspace } from "../../admin/workspace.ts";
+import { Address } from "../../ui/address.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
+import { Credits } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.workspace.name ?? "Workspace"} · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const workspace = await requireConsoleWorkspace(context, params.workspaceId);
+  const done = new URL(request.url).searchParams.has("done");
+  return { workspace, lock: moveLock(admin, workspace), done };
+}
+
+export default function ConsoleWorkspacePage() {
+  const { workspace, lock, done } = useLoaderData<typeof loader>();
+  const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
+  return (
+    <ConsolePage title={name} lead="A workspace: its plan, credits and keys.">
+      {done ? <Notice tone="good">The workspace has the plan {plan?.name ?? planId} now.</Notice> : null}
+      <Card title="Workspace">
+        <ul className="space-y-1">
+          <li>
+            {members} {members === 1 ? "member" : "members"}, created <RelativeTime at={createdAt} />
+          </li>
+          {owners.map((owner) => (
+            <li key={owner.id}>
+              Owner:{" "}
+              <a className="link" href={`/admin/users/${owner.id}`}>
+                <Address>{owner.email ?? owner.id}</Address>
+              </a>
+            </li>
+          ))}
+          <li>
+            <a className="link" href={`/admin/audit?${new URLSearchParams({ target: id })}`}>
+              Audit log of this workspace
+            </a>
+          </li>
+        </ul>
+        <p className="mt-4 break-all font-mono text-muted text-small">{id}</p>
+      </Card>
+      <Card
+        title="Plan"
+        lead={plan ? `${plan.name}, paid by ${plan.payer === "member" ? "each member" : "the workspace"}` : undefined}
+        action={lock ? undefined : <ButtonLink href={`/admin/workspaces/${id}/plan`}>Move to plan</ButtonLink>}
+      >
+        {plan ? (
+          <p>
+            Markup ×{plan.markup}.{" "}
+            <a className="link" href={`/admin/plans/${plan.id}`}>
+              Plan {plan.id}
+            </a>
+          </p>
+        ) : (
+          <Notice tone="warn">
+            The plan {planId} does not exist: calls are refused. Move the workspace to a plan.
+          </Notice>
+        )}
+        {lock ? <p className="mt-3 text-muted">{lock}</p> : null}
+      </Card>
+      <Card
+        title="Credits"
+        lead={
+          plan?.payer === "member"
+            ? `${payerWords.member} pays from their own balance. The workspace's balance pays for nothing now.`
+            : "The workspace's balance pays for all calls."
+        }
+        action={<ButtonLink href={`/admin/credits/workspace/${id}`}>Open credits</ButtonLink>}
+      >
+        {account ? (
+          <p>
+            Balance <Credits amount={account.balance} />, available <Credits amount={account.available} />
+          </p>
+        ) : (
+          <p className="text-muted">The account is not open yet.</p>
+        )}
+        {plan?.payer === "member" ? (
+          <ul className="mt-3 space-y-1">
+            {owners.map((owner) => (
+              <li key={owner.id}>
+                <a className="link" href={`/admin/credits/member/${owner.id}`}>
+                  Credits of <Address>{owner.email ?? owner.id}</Address>
+                </a>
+              </li>
+            ))}
+          </ul>
+        ) : null}
+      </Card>
+      <Card
+        title="Keys"
+        lead={`${liveKeys} ${liveKeys === 1 ? "key works" : "keys work"} now.`}
+        action={
+          <ButtonLink
+            href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
+            variant={approvedAt ? "danger" : "secondary"}
+          >
+            {approvedAt ? "Withdraw approval" : "Approve keys"}
+          </ButtonLink>
+        }
+      >
+        {approvedAt ? (
+          <p>
+            Approved <RelativeTime at={approvedAt} /> by {approvedBy ?? "the operator"}.
+          </p>
+        ) : (
+          <p className="text-muted">Not approved: members cannot create or rotate keys.</p>
+        )}
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -7,7 +7,7 @@ import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { satelliteRuntime } from "./satellite-runtime.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
-import { upkeep, warnOfBudgets } from "./schedule/upkeep.ts";
+import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
 
@@ -49,7 +49,7 @@ function platformRuntime(env: Env): Runtime {
   return {
     settings: env,
     side: "platform",
-    tasks: [...upkeep(env), ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env)] : [])],
+    tasks: [...upkeep(env), ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : [])],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],
     given: { env },
     openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),

@@ -1,5 +1,7 @@
 import type { Env } from "../config/env.server.ts";
+import type { Mail } from "../mail/mail-body.ts";
 import { type BudgetAlert, budgetAlertMail } from "../studio/budgets/budget-alert-mail.ts";
+import { type CreditAlert, creditAlertMail } from "../studio/credits/credit-alert-mail.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
@@ -70,31 +72,63 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
   };
 }
 
-/** How late a warning may be; the mails then go out with those that are tried again. */
+/** How late a warning may be; the emails then go out with those that are tried again. */
 const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
 /**
- * Warns those who answer for a budget at 50, 80 and 100% of it, and when it refuses calls before that. The database
- * notes each crossing once, and keeps its mails for sending in the statement that marks it as told; what dies in between
- * is found by the next sweep.
+ * Warns those who answer for a budget at 50, 80 and 100% of it, and when it refuses calls before that.
  */
 export function warnOfBudgets(env: Env): ScheduledTask {
-  return {
+  return warn<BudgetAlert>(env, {
     name: "warn-of-budgets",
+    sweep: ["sweep_budget_alerts", { most: alertsAtOnce }],
+    queue: "queue_budget_alert_mails",
+    mailOf: budgetAlertMail,
+  });
+}
+
+/** Warns those who can act when a balance becomes low, and when it is used up. */
+export function warnOfCredits(env: Env): ScheduledTask {
+  return warn<CreditAlert>(env, {
+    name: "warn-of-credits",
+    sweep: ["sweep_credit_alerts", { max_alerts: alertsAtOnce }],
+    queue: "queue_credit_alert_mails",
+    mailOf: creditAlertMail,
+  });
+}
+
+/**
+ * Writes the emails of crossings. The database records each crossing once, and queues its emails in the statement that
+ * marks it; what fails in between is found by the next sweep.
+ */
+function warn<Alert>(
+  env: Env,
+  {
+    name,
+    sweep,
+    queue,
+    mailOf,
+  }: {
+    name: string;
+    sweep: readonly [name: string, args: object];
+    queue: string;
+    mailOf: (alert: Alert, options: { origin: string }) => Omit<Mail, "to">;
+  },
+): ScheduledTask {
+  return {
+    name,
     intervalMs: sweepIntervalMs,
     async run(signal) {
       const database = createServiceClient(env).schema("ai");
-      const { data, error } = await database.rpc("sweep_budget_alerts", { most: alertsAtOnce }).abortSignal(signal);
+      const { data, error } = await database.rpc(...sweep).abortSignal(signal);
       if (error) throw new Error(`${error.code} ${error.message}`);
       const failures: string[] = [];
-      for (const alert of data as BudgetAlert[]) {
+      for (const alert of data as Alert[]) {
         if (signal.aborted) return;
-        const { subject, text } = budgetAlertMail(alert, { origin: env.BASE_URL });
-        const posted = await database
-          .rpc("queue_budget_alert_mails", { alert, subject, body: text })
-          .abortSignal(signal);
-        // One that cannot be posted must not keep back the others.
+        const { subject, text } = mailOf(alert, { origin: env.BASE_URL });
+        const posted = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
+        // One that cannot be queued must not keep back the others.
         if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);
       }
       if (failures.length > 0) throw new Error(failures.join("; "));

@@ -1,10 +1,15 @@
 import type { ReactNode } from "react";
+import { Credits } from "./money.tsx";
 import { UntilNextPage } from "./next-page.tsx";
+import { Notice } from "./notice.tsx";
 import { SectionNav } from "./section-nav.tsx";
 import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
 
 interface StudioPageProps {
-  workspace: WorkspacePageProps["workspace"] & { permissions: readonly string[] };
+  workspace: WorkspacePageProps["workspace"] & {
+    permissions: readonly string[];
+    creditNotice?: { level: "low" | "empty"; available: string } | null;
+  };
   title: string;
   lead?: ReactNode;
   /** What can be done with all of the page, such as its CSV. */
@@ -34,6 +39,7 @@ export function StudioPage({ workspace, title, lead, actions, children }: Studio
   return (
     <WorkspacePage workspace={workspace} shared={base}>
       <SectionNav label="AI studio" sections={[{ to: base, label: "Overview" }, ...shown]} nested />
+      {workspace.creditNotice ? <CreditNotice {...workspace.creditNotice} /> : null}
       <UntilNextPage frames={2}>
         <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
           <div className="min-w-0 flex-1 basis-56 space-y-1">
@@ -45,5 +51,19 @@ export function StudioPage({ workspace, title, lead, actions, children }: Studio
         {children}
       </UntilNextPage>
     </WorkspacePage>
+  );
+}
+
+function CreditNotice({ level, available }: { level: "low" | "empty"; available: string }) {
+  return (
+    <Notice tone="warn">
+      {level === "empty" ? (
+        "Requests are refused (402 insufficient_credits). Ask an owner or administrator to add credits."
+      ) : (
+        <>
+          Credits are low: <Credits amount={available} /> left. Ask an owner or administrator to add credits.
+        </>
+      )}
+    </Notice>
   );
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { type Reader, requireUser, type User } from "../session/user.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import { workspaceProblem } from "./failures.ts";
 import { permissionWords } from "./roles.ts";
 
@@ -15,6 +16,8 @@ export const workspacePermissions = [
 ] as const;
 
 export type WorkspacePermission = (typeof workspacePermissions)[number];
+
+const studioPermissions = new Set<WorkspacePermission>(["use_ai_studio", "manage_ai_keys", "manage_ai_policy"]);
 
 const anyId = z.uuid();
 const permission = z.enum(workspacePermissions);
@@ -42,7 +45,16 @@ export interface WorkspaceAccess {
   role: string;
   isOwner: boolean;
   permissions: readonly WorkspacePermission[];
+  /** For pages of the studio: what is left to pay the caller's requests, where that is little. */
+  creditNotice?: CreditNotice | null;
 }
+
+const creditNoticeSchema = z.object({
+  level: z.enum(["low", "empty"]),
+  /** Exact decimal text. */
+  available: z.string(),
+});
+type CreditNotice = z.infer<typeof creditNoticeSchema>;
 
 /**
  * A workspace as its member sees it, or null for everyone else: row-level security decides.
@@ -114,8 +126,22 @@ export async function requirePermission(
   options: AskedWorkspace & { permission: WorkspacePermission },
 ): Promise<FoundWorkspace> {
   const found = await requireWorkspace(context, options);
-  if (found.workspace.permissions.includes(options.permission)) return found;
+  if (found.workspace.permissions.includes(options.permission)) {
+    const creditNotice = await readCreditNotice(context, { ...found.member, permission: options.permission });
+    return { ...found, workspace: { ...found.workspace, creditNotice } };
+  }
   await requireFormAccount(context, options.request);
   const detail = `Your role in this workspace does not allow this. Ask an owner for “${permissionWords[options.permission].name}”.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
+}
+
+/** Whether the credits that pay for a member are low or used up. Null on other pages, and where the database does not answer. */
+async function readCreditNotice(
+  context: AppLoadContext,
+  { userId, workspaceId, permission }: { userId: string; workspaceId: string; permission: WorkspacePermission },
+): Promise<CreditNotice | null> {
+  if (context.surface === "api" || !studioPermissions.has(permission)) return null;
+  const args = { member_id: userId, workspace: workspaceId };
+  const schema = creditNoticeSchema.nullable();
+  return callFunction(context, { name: "ai.read_credit_notice", args, schema }).catch(() => null);
 }

@@ -1,5 +1,3 @@
-alter table ai.plans validate constraint plans_low_credits_check;
-
 -- Balances that are low before the upgrade do not send an email for it.
 insert into ai.credit_alerts (account_id, level, threshold, posted_at)
 select a.id, case when a.balance <= 0 then 'empty' else 'low' end::ai.credit_level, t.threshold, now()

@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { type CreditAlert, creditAlertMail } from "./credit-alert-mail.ts";
+
+const alert: CreditAlert = {
+  accountId: "a3bb189e-8bf9-3888-9912-ace4e6543002",
+  payer: "workspace",
+  workspaceId: "0b4c7b0e-9d6b-4f2e-8a3c-2f6a5f3f4c11",
+  workspace: "Orbit",
+  level: "low",
+  crossedAt: "2026-11-27T10:00:00.000000Z",
+  balance: "99.00000001",
+  reserved: "0",
+  available: "99.00000001",
+  threshold: "100",
+};
+const origin = "https://gatehouse.example";
+
+test("an email about low credits names the workspace, the exact balance, the threshold and the page", () => {
+  const { subject, text } = creditAlertMail(alert, { origin });
+  expect(subject).toBe("The credits of a workspace are low");
+  expect(text).toBe(
+    [
+      "The credits of the workspace Orbit are below 100.",
+      "Balance: 99.00000001 credits",
+      "Requests are answered until the credits are used up, then refused (402 insufficient_credits). Ask an administrator of the platform to add credits.",
+      `See the credits: ${origin}/workspaces/${alert.workspaceId}/ai/credits`,
+      "You get this email as an owner of the workspace, or because your role manages its AI policy.",
+    ].join("\n\n"),
+  );
+});
+
+test("an email about used up credits says what calls in progress hold, where they hold anything", () => {
+  const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
+  const { subject, text } = creditAlertMail(empty, { origin });
+  expect(subject).toBe("A workspace is out of credits");
+  expect(text).toContain("Held by calls in progress: 98 credits\nAvailable: 1.00000001 credits");
+  expect(text).toContain("are refused (402 insufficient_credits)");
+});
+
+test("a member who pays is addressed", () => {
+  expect(creditAlertMail({ ...alert, payer: "member" }, { origin }).subject).toBe("Your credits are low");
+  const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, { origin });
+  expect(subject).toBe("You are out of credits");
+  expect(text).toContain("The credits of your account are used up.");
+  expect(text).not.toContain("Orbit");
+});

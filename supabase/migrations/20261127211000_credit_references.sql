@@ -14,6 +14,9 @@ comment on table ai.credit_references is
 comment on column ai.credit_references.amount is 'As in the ledger entry. Negative: a withdrawal.';
 create unique index credit_references_entry_idx on ai.credit_references (account_id, entry_id);
 select private.protect_table('ai.credit_references');
+create trigger reject_reference_change before update or delete on ai.credit_references
+  for each row execute function ai.reject_ledger_change();
+comment on trigger reject_reference_change on ai.credit_references is 'Append-only, as the ledger: a reference stays used.';
 
 create type ai.credit_level as enum ('funded', 'low', 'empty');
 comment on type ai.credit_level is 'How much is left of a balance, in the order of urgency.';

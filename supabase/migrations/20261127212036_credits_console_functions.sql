@@ -251,9 +251,6 @@ begin
 end
 $$;
 
-create or replace trigger reject_reference_change before update or delete on ai.credit_references
-  for each row execute function ai.reject_ledger_change();
-
 create or replace function ai.reserve_limits(
   caller ai.caller, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
 ) returns ai.reservation
@@ -743,8 +740,6 @@ comment on function private.save_plan(jsonb) is
   'Adds a plan or edits one: { actor, plan, seen (the version seen; null adds), name, payer, markup, initialCredits, lowCredits, '
   'requestsPerMinute, tokensPerMinute, reason, requestId, ip } → {} or { refused: forbidden | not_found | taken | payer_fixed '
   '(accounts pay by it) | conflict (with last) }. Runs keep the markup that they began with.';
-
-comment on trigger reject_reference_change on ai.credit_references is 'Append-only, as the ledger: a reference stays used.';
 
 revoke delete, insert, update on table ai.credit_alerts from service_role;
 

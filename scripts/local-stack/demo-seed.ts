@@ -93,7 +93,7 @@ async function ensureWorkspace(client: pg.Client, { user, admin }: { user: strin
     [id, admin],
   );
   await client.query("insert into ai.key_approvals (workspace_id, approved_by) values ($1, $2)", [id, admin]);
-  await client.query("select ai.grant_credits('workspace', $1, $2, 'Demo credits')", [id, workspaceCredits]);
+  await client.query("select ai.grant_credits('workspace', $1, $2, 'Demo credits', 'demo')", [id, workspaceCredits]);
   return id;
 }
 

@@ -1,0 +1,83 @@
+import { afterAll, beforeEach, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
+import { createPerson, type Person } from "../../scripts/test/apps.ts";
+import { afterStackServer, mailEnv as env, lockOutbox } from "../../scripts/test/mail-env.ts";
+import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
+import { join } from "../../supabase/tests/database.ts";
+import { openPool } from "../../supabase/tests/pools.ts";
+import { callAtOnce } from "../testing/at-once.ts";
+import { sendDueMails } from "./send-due-mails.ts";
+import { warnOfCredits } from "./upkeep.ts";
+
+const { db, close } = openPool(2);
+let tenant: Tenant;
+let admin: Person;
+lockOutbox();
+beforeEach(async () => {
+  [tenant, admin] = await Promise.all([createTenant(db, { credits: "20000" }), createPerson()]);
+  await join(db, { workspaceId: tenant.workspaceId, userId: admin.id, role: "admin" });
+});
+afterAll(close);
+
+const soon = () => AbortSignal.timeout(20_000);
+const setBalance = (credits: string) =>
+  db.query("update ai.credit_accounts set balance = $2 where workspace_id = $1", [tenant.workspaceId, credits]);
+const kept = () => db.query("select from private.outgoing_mails where recipient = $1", [admin.email]);
+
+/** The stack's own server sweeps, too: where it was at it, the next sweep is ours. */
+async function warn(): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        await warnOfCredits(env).run(soon());
+        const rows = await db.query<{ posted: boolean }>(
+          `select k.level > 'funded' and k.posted_at is not null as posted
+           from ai.credit_accounts a join ai.credit_alerts k on k.account_id = a.id where a.workspace_id = $1`,
+          [tenant.workspaceId],
+        );
+        return rows[0]?.posted;
+      },
+      { timeout: 10_000 },
+    )
+    .toBe(true);
+}
+
+async function received() {
+  await afterStackServer();
+  await db.query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1", [admin.email]);
+  await sendDueMails(env).run(soon());
+  await expect.poll(kept).toEqual([]);
+  return mailsTo(admin.email);
+}
+
+test("many sweepers at once send one email of a low balance, with the exact balance and the page", async () => {
+  await setBalance("9999.99999999");
+  await callAtOnce(() => warnOfCredits(env).run(soon()));
+  await warn();
+  const mails = await received();
+  expect(mails).toHaveLength(1);
+  expect(mails[0]?.subject).toBe("The credits of a workspace are low");
+  expect(mails[0]?.text).toContain("Balance: 9999.99999999 credits");
+  expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
+});
+
+test("refused calls send one email, and another one after a top-up that is used up", async () => {
+  await setBalance("0.00000001");
+  const answers = await callAtOnce(() => begin(db, chatCall(tenant)));
+  expect(new Set(answers.map(({ refused }) => refused))).toEqual(new Set(["insufficient_credits"]));
+  await warn();
+  await setBalance("0");
+  await warn();
+  expect((await received()).map(({ subject }) => subject)).toEqual(["A workspace is out of credits"]);
+  await db.query("select ai.grant_credits('workspace', $1, 50000, 'test', 'INV-1')", [tenant.workspaceId]);
+  await setBalance("0");
+  await warn();
+  expect(await received()).toHaveLength(2);
+});
+
+test("a balance above the threshold sends nothing", async () => {
+  await setBalance("10000");
+  await warnOfCredits(env).run(soon());
+  expect(await kept()).toEqual([]);
+  expect(await mailsTo(admin.email)).toEqual([]);
+});

@@ -77,7 +77,7 @@ test("a member's balance is changed by their email, and nobody changes their own
   const grant = { ...filled, confirmation: person.email };
   expect((await admin.browser.post(credits("grant", "member"), grant)).status).toBe(303);
   const own = `/admin/credits/member/${admin.id}`;
-  expect((await admin.browser.get(own)).words).toContain("Nobody changes their own credits");
+  expect((await admin.browser.get(own)).words).toContain("You cannot change your own credits");
   const refused = await admin.browser.post(`${own}/grant`, { ...filled, confirmation: admin.email });
   expect(refused.status).toBe(403);
   for (const path of [`/admin/credits/app/${person.id}`, `/admin/credits/member/${workspaceId}`, credits("gift")]) {

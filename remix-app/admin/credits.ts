@@ -122,7 +122,7 @@ export function changeCredits(
 
 const oneself = {
   status: 403,
-  message: "Nobody changes their own credits here: ask another admin.",
+  message: "You cannot change your own credits: ask another admin.",
 } as const;
 
 const refusals = {

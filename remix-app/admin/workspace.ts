@@ -58,7 +58,7 @@ export function moveWorkspace(
 
 const oneself = {
   status: 403,
-  message: "Nobody changes the plan of their own personal workspace here: ask another admin.",
+  message: "You cannot change the plan of your own personal workspace: ask another admin.",
 } as const;
 
 const refusals = {

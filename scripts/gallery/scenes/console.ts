@@ -141,6 +141,46 @@ export const consoleStates = statesOf("Console", [
     "admin",
     ({ world }) => `/admin/workspaces/${world.busy}/withdraw`,
   ],
+  ["A workspace", "admin/workspace", "admin", ({ world }) => `/admin/workspaces/${world.busy}`],
+  [
+    "A workspace whose members pay",
+    "admin/workspace",
+    "admin",
+    async ({ world }) => `/admin/workspaces/${await world.ownWorkspace(world.people.member)}`,
+  ],
+  ["Choose a plan", "admin/workspace-plan", "admin", ({ world }) => `/admin/workspaces/${world.busy}/plan`],
+  ["Move to plan", "admin/workspace-plan", "admin", ({ world }) => `/admin/workspaces/${world.busy}/plan?plan=free`],
+  ["Plans", "admin/plans", "admin", "/admin/plans"],
+  ["Add plan", "admin/plan", "admin", "/admin/plans/new"],
+  ["Edit plan", "admin/plan", "admin", "/admin/plans/team"],
+  ["Credits of a workspace", "admin/credits", "admin", ({ world }) => `/admin/credits/workspace/${world.busy}`],
+  ["Credits of a member", "admin/credits", "admin", ({ world }) => `/admin/credits/member/${world.people.member.id}`],
+  [
+    "Credits, the admin's own",
+    "admin/credits",
+    "admin",
+    ({ world }) => `/admin/credits/member/${world.people.admin.id}`,
+  ],
+  ["Grant credits", "admin/credits-change", "admin", ({ world }) => `/admin/credits/workspace/${world.busy}/grant`],
+  [
+    "Withdraw credits, more than available",
+    "admin/credits-change",
+    "admin",
+    ({ world }) => `/admin/credits/workspace/${world.busy}/withdraw`,
+    async (scene) => {
+      const name = await scene.page
+        .locator("main, body")
+        .first()
+        .getByText(/^Type .* to confirm$/)
+        .innerText();
+      await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
+      await confirm(scene, name.slice("Type ".length, -" to confirm".length), "Withdraw credits");
+      await scene.page
+        .getByText(/^Less than that is available/)
+        .first()
+        .waitFor();
+    },
+  ],
   ["Models", "admin/models", "admin", "/admin/models"],
   ["A model", "admin/models", "admin", "/admin/models?model=demo-chat"],
   ["Models, none found", "admin/models", "admin", "/admin/models?q=nothing-of-that-name"],

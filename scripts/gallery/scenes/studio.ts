@@ -27,13 +27,15 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
   await press(page, "Review invoice");
 }
 
-/** A guest of whose credits nothing is left. */
-async function useUpCredits(scene: Scene): Promise<string> {
-  const { id } = whose(scene);
-  await scene.world.query("select ai.grant_credits('member', $1, 25, 'Welcome credits')", [id]);
-  await scene.world.query("update ai.credit_accounts set balance = 0 where user_id = $1", [id]);
-  return empty("/credits")(scene);
-}
+/** A guest who has so many credits left. */
+const withCredits =
+  (balance: number) =>
+  async (scene: Scene): Promise<string> => {
+    const { id } = whose(scene);
+    await scene.world.query("select ai.grant_credits('member', $1, 25, 'Welcome credits', 'welcome')", [id]);
+    await scene.world.query("update ai.credit_accounts set balance = $2 where user_id = $1", [id, balance]);
+    return empty("/credits")(scene);
+  };
 
 /** What a workspace's calls use and cost, and who may make them. */
 export const studioStates = statesOf("AI studio", [
@@ -182,7 +184,8 @@ export const studioStates = statesOf("AI studio", [
   ],
   ["Credits", "studio/credits", "user", busy("/credits")],
   ["Credits, a member's own", "studio/credits", "guest", empty("/credits")],
-  ["Credits, used up", "studio/credits", "guest", useUpCredits],
+  ["Credits, low", "studio/credits", "guest", withCredits(25)],
+  ["Credits, used up", "studio/credits", "guest", withCredits(0)],
   ["Costs", "studio/costs", "user", busy("/costs", january)],
   ["Costs, none imported", "studio/costs", "guest", empty("/costs")],
   ["Invoices", "studio/invoices", "user", busy("/invoices")],

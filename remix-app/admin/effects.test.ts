@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { type CreditAccount, creditEffects } from "./credits.ts";
+import { type Plan, planEffects } from "./plans.ts";
+import { type ConsoleWorkspace, moveEffects } from "./workspace.ts";
+
+const plan: Plan = {
+  id: "team",
+  name: "Team",
+  payer: "workspace",
+  markup: "1.2",
+  initialCredits: "100000",
+  lowCredits: null,
+  warnsBelow: "10000",
+  requestsPerMinute: null,
+  tokensPerMinute: null,
+  workspaces: 1,
+  models: 3,
+  payerFixed: true,
+  version: "v",
+};
+const free: Plan = { ...plan, id: "free", name: "Free", payer: "member", markup: "1", initialCredits: "10000" };
+const account = { balance: "850.00000001", reserved: "50", available: "800.00000001" };
+const workspace: ConsoleWorkspace = {
+  id: "0b4c7b0e-9d6b-4f2e-8a3c-2f6a5f3f4c11",
+  name: "Orbit",
+  createdAt: "2026-11-27T10:00:00Z",
+  personalUserId: null,
+  planId: "team",
+  plan,
+  members: 2,
+  owners: [],
+  account,
+  approvedAt: null,
+  approvedBy: null,
+  liveKeys: 0,
+};
+
+test.each([
+  ["to members", { plan, account }, free, "keeps its balance of 850.00000001 credits, which pays for nothing"],
+  ["to members, without a balance", { plan, account: null }, free, "The workspace has no balance."],
+  ["to the workspace", { plan: free, account }, plan, "from its own balance, which is 850.00000001 credits"],
+  [
+    "to the workspace, without a balance",
+    { plan: free, account: null },
+    plan,
+    "an account with 100000 initial credits",
+  ],
+  ["to the same payer", { plan, account }, { ...plan, id: "scale" }, "Balances do not change and keep paying."],
+  ["from a plan that is gone", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
+  ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
+])("a move %s says what happens", (_, now, to, words) => {
+  expect(moveEffects({ ...workspace, ...now }, to).join(" ")).toContain(words);
+});
+
+const credits: CreditAccount = {
+  payer: "workspace",
+  id: workspace.id,
+  name: "Orbit",
+  personalUserId: null,
+  plan: { id: "team", name: "Team", initialCredits: "100000", lowCredits: "10000" },
+  account: { ...account, refusedAt: null },
+  entries: [],
+};
+
+test("a grant says that it opens a missing account with the initial credits, and only then", () => {
+  const opens = "with the plan's 100000 initial credits first";
+  expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
+  expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
+  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It pays for nothing now");
+});
+
+test("a withdrawal says how much is available", () => {
+  expect(creditEffects("withdraw", credits).join(" ")).toContain("of which 800.00000001 are available");
+});
+
+test("a change of a plan says how many workspaces have it", () => {
+  expect(planEffects(plan)[0]).toBe("1 workspace has this plan.");
+  expect(planEffects({ ...plan, workspaces: 1200 })[0]).toBe("1,200 workspaces have this plan.");
+});

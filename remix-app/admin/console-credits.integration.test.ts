@@ -53,7 +53,7 @@ test("a reference of another amount, and more than is available, are refused at 
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("was used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
   const refused = await admin.browser.post(credits("withdraw"), much);
-  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("Less than that is available")]);
+  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("More than is available")]);
   const all = { ...much, amount: "100500.5" };
   expect((await admin.browser.post(credits("withdraw"), all)).location).toBe(`${credits()}?done=withdraw`);
   expect(await balance()).toBe("0");

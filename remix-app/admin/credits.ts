@@ -131,7 +131,7 @@ const refusals = {
   invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
   insufficient: {
     status: 409,
-    message: "Less than that is available: the balance less what calls in progress hold.",
+    message: "More than is available, which is the balance less what calls in progress hold.",
     field: "amount",
   },
   reference_used: {

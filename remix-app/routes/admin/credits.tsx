@@ -60,11 +60,15 @@ export default function ConsoleCreditsPage() {
         ]}
       />
       <Card
-        title="Change"
+        title="Account"
         lead={
-          plan
-            ? `Pays by the plan ${plan.name}, which warns below ${plan.lowCredits} credits.`
-            : "Pays for nothing now: the plan charges somebody else."
+          plan ? (
+            <>
+              Pays by the plan {plan.name}, which warns below <Credits amount={plan.lowCredits} /> credits.
+            </>
+          ) : (
+            "Pays for nothing now: the plan charges somebody else."
+          )
         }
         action={
           lock ? undefined : (
@@ -81,7 +85,7 @@ export default function ConsoleCreditsPage() {
       >
         <p>
           <a className="link" href={payer === "workspace" ? `/admin/workspaces/${id}` : `/admin/users/${id}`}>
-            {payer === "workspace" ? "Workspace" : "Account"}
+            {payer === "workspace" ? "Open workspace" : "Open account"}
           </a>
         </p>
       </Card>

@@ -168,15 +168,12 @@ export const consoleStates = statesOf("Console", [
     "admin",
     ({ world }) => `/admin/credits/workspace/${world.busy}/withdraw`,
     async (scene) => {
-      const name = await scene.page
-        .locator("main, body")
-        .first()
-        .getByText(/^Type .* to confirm$/)
-        .innerText();
+      const sql = "select name from public.workspaces where id = $1";
+      const [workspace] = await scene.world.query<{ name: string }>(sql, [scene.world.busy]);
       await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
-      await confirm(scene, name.slice("Type ".length, -" to confirm".length), "Withdraw credits");
+      await confirm(scene, workspace?.name ?? "", "Withdraw credits");
       await scene.page
-        .getByText(/^Less than that is available/)
+        .getByText(/^More than is available/)
         .first()
         .waitFor();
     },

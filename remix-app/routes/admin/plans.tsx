@@ -50,7 +50,7 @@ export default function ConsolePlansPage() {
               ),
             },
             { label: "Paid by", cell: ({ payer }) => payerWords[payer] },
-            { label: "Markup", numeric: true, cell: ({ markup }) => `×${markup}` },
+            { label: "Markup", numeric: true, small: "aside", cell: ({ markup }) => `×${markup}` },
             {
               label: "Initial credits",
               numeric: true,
@@ -64,7 +64,7 @@ export default function ConsolePlansPage() {
             },
             { label: "Tokens per minute", numeric: true, cell: ({ tokensPerMinute }) => limit(tokensPerMinute) },
             { label: "Models", numeric: true, cell: ({ models }) => models },
-            { label: "Workspaces", numeric: true, small: "aside", cell: ({ workspaces }) => limit(workspaces) },
+            { label: "Workspaces", numeric: true, cell: ({ workspaces }) => limit(workspaces) },
           ]}
         />
       </Card>

@@ -140,7 +140,7 @@ test("the studio's pages say that credits are low or used up", async () => {
   const setBalance = (credits: string) =>
     query("update ai.credit_accounts set balance = $2 where user_id = $1", [person.id, credits]);
   const [threshold] = await query<{ low: string }>(
-    "select ai.low_credits(p)::text as low from ai.paying_plan(null, $1) p",
+    "select ai.low_credits(p)::text as low from ai.paying_plan('member', $1) p",
     [person.id],
   );
   await setBalance(threshold?.low ?? "");

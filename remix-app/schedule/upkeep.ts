@@ -116,11 +116,11 @@ function warn<Alert>(
     mailOf: (alert: Alert, options: { origin: string }) => Omit<Mail, "to">;
   },
 ): ScheduledTask {
+  const database = createServiceClient(env, { timeoutMs }).schema("ai");
   return {
     name,
     intervalMs: sweepIntervalMs,
     async run(signal) {
-      const database = createServiceClient(env).schema("ai");
       const { data, error } = await database.rpc(...sweep).abortSignal(signal);
       if (error) throw new Error(`${error.code} ${error.message}`);
       const failures: string[] = [];

@@ -22,7 +22,7 @@ as $$
         'id', p.id, 'name', p.name, 'initialCredits', trim_scale(p.initial_credits)::text,
         'lowCredits', trim_scale(ai.low_credits(p))::text
       )
-      from ai.paying_plan(case payer when 'workspace' then o.id end, case payer when 'member' then o.id end) p
+      from ai.paying_plan(payer, o.id) p
     ),
     'account', (
       select jsonb_build_object(
@@ -112,8 +112,7 @@ begin
     end if;
   else
     account := ai.open_credit_account(payer, owner_id, coalesce((
-      select p.initial_credits
-      from ai.paying_plan(case payer when 'workspace' then owner_id end, case payer when 'member' then owner_id end) p
+      select p.initial_credits from ai.paying_plan(payer, owner_id) p
     ), 0));
   end if;
   changed := ai.change_credits(account, direction * amount, change ->> 'description', change ->> 'reference');

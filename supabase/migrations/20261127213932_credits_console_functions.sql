@@ -43,8 +43,7 @@ begin
     end if;
   else
     account := ai.open_credit_account(payer, owner_id, coalesce((
-      select p.initial_credits
-      from ai.paying_plan(case payer when 'workspace' then owner_id end, case payer when 'member' then owner_id end) p
+      select p.initial_credits from ai.paying_plan(payer, owner_id) p
     ), 0));
   end if;
   changed := ai.change_credits(account, direction * amount, change ->> 'description', change ->> 'reference');
@@ -386,24 +385,37 @@ as $$
   select coalesce((plan).low_credits, case when (plan).initial_credits > 0 then (plan).initial_credits * 0.1 else 10000 end)
 $$;
 
-create or replace function ai.paying_plan(workspace uuid, member_id uuid) returns setof ai.plans
+create or replace function ai.paying_plans(workspaces uuid[], members uuid[]) returns table (owner_id uuid, plan ai.plans)
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select p.*
-  from ai.plans p
-  join (
-    select s.plan_id, 'workspace' as payer from public.workspaces s where s.id = workspace and s.deleted_at is null
+  select distinct on (w.owner_id) w.owner_id, p
+  from (
+    select s.id as owner_id, s.plan_id, 'workspace' as payer
+    from unnest(workspaces) as u (id)
+    join public.workspaces s on s.id = u.id and s.deleted_at is null
     union all
-    select s.plan_id, 'member'
-    from public.workspace_members m
+    select m.user_id, s.plan_id, 'member'
+    from unnest(members) as u (id)
+    join public.workspace_members m on m.user_id = u.id
     join public.workspaces s on s.id = m.workspace_id and s.deleted_at is null
-    where m.user_id = member_id
-  ) w on w.plan_id = p.id and w.payer = p.payer
-  order by p.initial_credits desc, p.id
-  limit 1
+  ) w
+  join ai.plans p on p.id = w.plan_id and p.payer = w.payer
+  order by w.owner_id, p.initial_credits desc, p.id
+$$;
+
+create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select (p.plan).*
+  from ai.paying_plans(
+    case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
+  ) as p
 $$;
 
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
@@ -447,7 +459,7 @@ as $$
     select ai.credit_level(
       o.a,
       case p.payer
-        when 'member' then (select ai.low_credits(m) from ai.paying_plan(null, member_id) as m)
+        when 'member' then (select ai.low_credits(m) from ai.paying_plan('member', member_id) as m)
         else ai.low_credits(p)
       end
     ) as level
@@ -478,7 +490,7 @@ as $$
         'id', p.id, 'name', p.name, 'initialCredits', trim_scale(p.initial_credits)::text,
         'lowCredits', trim_scale(ai.low_credits(p))::text
       )
-      from ai.paying_plan(case payer when 'workspace' then o.id end, case payer when 'member' then o.id end) p
+      from ai.paying_plan(payer, o.id) p
     ),
     'account', (
       select jsonb_build_object(
@@ -629,7 +641,7 @@ create or replace function ai.record_credit_alerts() returns void
   set search_path = ''
 as $$
   with candidates as materialized (
-    select a, k.threshold as known_threshold
+    select a, a.workspace_id, a.user_id, k.threshold as known_threshold
     from ai.credit_accounts a
     left join ai.credit_alerts k on k.account_id = a.id
     -- Most accounts are left out by this, before their plan is looked up.
@@ -639,11 +651,16 @@ as $$
     end
   )
   insert into ai.credit_alerts as k (account_id, level, threshold)
-  select (c.a).id, x.level, ai.low_credits(p)
-  from candidates c
-  cross join lateral ai.paying_plan((c.a).workspace_id, (c.a).user_id) as p
-  cross join lateral (select ai.credit_level(c.a, ai.low_credits(p)) as level) as x
-  where x.level > 'funded' or c.known_threshold <> ai.low_credits(p)
+  select (c.a).id, x.level, x.threshold
+  from ai.paying_plans(
+    array(select o.workspace_id from candidates o where o.workspace_id is not null),
+    array(select o.user_id from candidates o where o.user_id is not null)
+  ) as p
+  join candidates c on coalesce(c.workspace_id, c.user_id) = p.owner_id
+  cross join lateral (
+    select ai.low_credits(p.plan) as threshold, ai.credit_level(c.a, ai.low_credits(p.plan)) as level
+  ) as x
+  where x.level > 'funded' or c.known_threshold <> x.threshold
   on conflict (account_id) do update
   set
     threshold = excluded.threshold,
@@ -689,8 +706,10 @@ comment on function ai.grant_credits(text, uuid, numeric, text, text) is
 comment on function ai.low_credits(ai.plans) is
   'Below which balance the payers of a plan are warned; by default a tenth of the initial credits, or 10,000 without any.';
 
-comment on function ai.paying_plan(uuid, uuid) is
-  'The plan by which a workspace or a member pays, or no row where their account pays for nothing. A member pays in several '
+comment on function ai.paying_plan(text, uuid) is 'The one of ai.paying_plans of a workspace or a member, or no row.';
+
+comment on function ai.paying_plans(uuid[], uuid[]) is
+  'The plans by which workspaces and members pay; none for those whose account pays for nothing. A member pays in several '
   'workspaces: theirs is the plan with the most initial credits.';
 
 comment on function ai.plan_has_payers(ai.plans) is 'Whether a credit account pays by a plan, so that its payer stays.';

@@ -168,17 +168,21 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("is forgotten at a top-up, and after a day", async ({ db }) => {
+  test("is forgotten at a top-up, and after an hour", async ({ db }) => {
     const tenant = await tenantWith(db, "50", expensive);
     await refuse(db, tenant);
     await change(db, tenant, "1");
     expect(await warn(db, tenant)).toEqual(["low"]);
-    const old = await tenantWith(db, "50", expensive);
-    await refuse(db, old);
-    await db.query("update ai.credit_accounts set refused_at = refused_at - interval '1 day' where workspace_id = $1", [
-      old.workspaceId,
-    ]);
-    expect(await warn(db, old)).toEqual(["low"]);
+    for (const [age, levels] of [
+      ["1 hour", ["low"]],
+      ["59 minutes 59 seconds", ["empty"]],
+    ] as const) {
+      const old = await tenantWith(db, "50", expensive);
+      await refuse(db, old);
+      const sql = `update ai.credit_accounts set refused_at = now() - interval '${age}' where workspace_id = $1`;
+      await db.query(sql, [old.workspaceId]);
+      expect(await warn(db, old)).toEqual(levels);
+    }
   });
 
   test("writes at most once a minute, and an admitted call writes nothing of it", async ({ db }) => {

@@ -158,14 +158,14 @@ create or replace function ai.credit_level(account ai.credit_accounts, threshold
 as $$
   select case
     when (account).balance <= 0 then 'empty'
-    when (account).refused_at > now() - interval '1 day'
+    when (account).refused_at > now() - interval '1 hour'
       and (account).balance - (account).reserved < case when threshold > 0 then threshold else 1000 end then 'empty'
     when (account).balance < threshold then 'low'
     else 'funded'
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'empty: nothing is left, or what is available is below the threshold (1,000 where that is 0) and a call of the last day did '
+  'empty: nothing is left, or what is available is below the threshold (1,000 where that is 0) and a call of the last hour did '
   'not fit it. Above the threshold a refused call was too large, and others go through. low: the balance is below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric

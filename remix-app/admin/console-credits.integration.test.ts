@@ -73,7 +73,7 @@ test.each([
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
 });
 
-test("a member's balance is changed by their email, and nobody changes their own", async () => {
+test("changes a member's balance after their email is typed, and refuses the admin's own balance", async () => {
   const grant = { ...filled, confirmation: person.email };
   expect((await admin.browser.post(credits("grant", "member"), grant)).status).toBe(303);
   const own = `/admin/credits/member/${admin.id}`;

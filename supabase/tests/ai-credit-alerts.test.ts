@@ -270,7 +270,7 @@ describe("emails about credits", () => {
   });
 
   test.for(["ai.sweep_credit_alerts()", "ai.queue_credit_alert_mails('{}', 'S', 'B')"] as const)(
-    "are the server's: nobody else calls %s",
+    "are the server's: other roles cannot call %s",
     async (call, { db }) => {
       for (const role of ["anon", "authenticated", "gateway"] as const) {
         const failure = await failureOf(() => db.asRole(role, () => db.query(`select ${call}`)));

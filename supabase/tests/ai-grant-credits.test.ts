@@ -40,7 +40,7 @@ describe("a grant with a reference", () => {
     },
   );
 
-  test("is told apart from another account's with the same reference, and from another case", async ({ db }) => {
+  test("differs from another account's with the same reference, and from another case", async ({ db }) => {
     const [first, second] = [await createTenant(db), await createTenant(db)];
     await grant(db, first, ["1", "INV-1"]);
     await grant(db, second, ["2", "INV-1"]);

@@ -148,7 +148,7 @@ as $$
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'After a top-up: levels that the balance is above again can be reached anew.';
+  'After a top-up: levels that the balance is above again are warned about the next time.';
 
 create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
   language sql

@@ -727,7 +727,7 @@ comment on function ai.record_credit_alerts() is
   'credits are added, or until the plan''s threshold falls below the balance.';
 
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'After a top-up: levels that the balance is above again can be reached anew.';
+  'After a top-up: levels that the balance is above again are warned about the next time.';
 
 comment on function ai.sweep_credit_alerts(integer) is
   'Records which balances became low or empty and returns those whose emails are not queued, oldest first. One sweeper at a '

@@ -112,6 +112,8 @@ describe(`${callers} concurrent callers`, () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db);
+      // Otherwise the callers wait for the one that opens the account.
+      await db.query("select ai.open_credit_account('workspace', $1, 0)", [tenant.workspaceId]);
       await Promise.all(
         Array.from({ length: callers }, (_, caller) => grant(db, tenant, ["0.10000001", referenceOf(caller)])),
       );

@@ -112,8 +112,9 @@ describe(`${callers} concurrent callers`, () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db);
-      // Otherwise the callers wait for the one that opens the account.
+      // With an account and all connections open, callers overlap.
       await db.query("select ai.open_credit_account('workspace', $1, 0)", [tenant.workspaceId]);
+      await Promise.all(Array.from({ length: callers }, () => db.query("select pg_sleep(0.2)")));
       await Promise.all(
         Array.from({ length: callers }, (_, caller) => grant(db, tenant, ["0.10000001", referenceOf(caller)])),
       );

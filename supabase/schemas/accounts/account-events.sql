@@ -15,7 +15,7 @@ as $$
     'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'email_changed', 'identity_linked',
     'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
     'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_used',
-    'recovery_codes_created', 'session_revoked', 'workspace_handed_over'
+    'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
   )
 $$;
 comment on function private.is_told_by_mail(text) is

@@ -14,26 +14,74 @@ begin
     found_ids := array(select private.find_accounts_matching(term, page_size));
   end if;
   return (
-    select coalesce(jsonb_agg(jsonb_build_object(
-      'id', u.id,
-      'email', u.email,
-      'displayName', p.display_name,
-      'singleSignOn', u.is_sso_user,
-      'policy', private.required_mfa_state(u.raw_app_meta_data),
-      'banned', coalesce(u.banned_until > now(), false),
-      'authenticators', (select count(*) from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
-      'lastSignInAt', u.last_sign_in_at,
-      'createdAt', u.created_at
-    ) order by u.email, u.id), '[]')
+    select coalesce(jsonb_agg(private.describe_account(u) order by u.email, u.id), '[]')
     from auth.users u
-    left join public.profiles p on p.id = u.id
     where u.id = any (found_ids)
   );
 end
 $$;
 comment on function private.search_accounts(text, integer) is
   'The accounts whose id or whole email a text is; where there is none, those whose email or name contains it: '
-  '[{ id, email, displayName, singleSignOn, policy, banned, authenticators, lastSignInAt, createdAt }].';
+  '[private.describe_account].';
+
+-- Definer: accounts are the identity backend's, which the service role cannot read.
+create or replace function private.list_accounts(before jsonb default null, page_size integer default 50) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  -- A plan for every position reads all accounts.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  return (
+    select coalesce(jsonb_agg(private.describe_account(u) order by l.created_at desc, l.id desc), '[]')
+    from (
+      select p.id, p.created_at
+      from public.profiles p
+      where (p.created_at, p.id) < (last_at, last_id)
+      order by p.created_at desc, p.id desc
+      limit page_size
+    ) l
+    join auth.users u on u.id = l.id
+  );
+end
+$$;
+comment on function private.list_accounts(jsonb, integer) is
+  'A page of all accounts, newest first, deleted ones included: [private.describe_account]. before is { createdAt, id } of the '
+  'last one of the page before.';
+
+create or replace function private.describe_account(account auth.users) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', account.id,
+    'email', account.email,
+    'displayName', p.display_name,
+    'singleSignOn', account.is_sso_user,
+    'admin', exists (select from private.infrastructure_admins a where a.user_id = account.id),
+    'policy', private.required_mfa_state(account.raw_app_meta_data),
+    'banned', coalesce(account.banned_until > now(), false),
+    'confirmed', account.email_confirmed_at is not null,
+    'deleted', account.deleted_at is not null,
+    'authenticators', (
+      select count(*) from auth.mfa_factors f where f.user_id = account.id and f.status = 'verified'
+    ),
+    'lastSignInAt', account.last_sign_in_at,
+    'createdAt', coalesce(p.created_at, account.created_at)
+  )
+  from (values (account.id)) as a (id)
+  left join public.profiles p on p.id = a.id
+$$;
+comment on function private.describe_account(auth.users) is
+  'An account in the console''s lists: { id, email, displayName, singleSignOn, admin, policy, banned, confirmed, deleted, '
+  'authenticators, lastSignInAt, createdAt }.';
 
 create or replace function private.find_accounts_exactly(term text) returns setof uuid
   language sql
@@ -141,6 +189,44 @@ comment on function private.account_overview(uuid) is
   'An account as the console shows it: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt, '
   'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
   'sessionCount (to 1,001) }; null where there is none. No secret.';
+
+-- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+create or replace function private.sign_account_out(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  actor uuid := (change ->> 'actor')::uuid;
+  account record;
+  ended integer;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if actor = (change ->> 'subject')::uuid then
+    return jsonb_build_object('refused', 'oneself');
+  end if;
+  select u.id, u.email into account from auth.users u where u.id = (change ->> 'subject')::uuid and u.deleted_at is null;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  ended := private.end_all_access(account.id);
+  perform private.add_account_event(account.id, 'signed_out_by_admin') where ended > 0;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'account.sign_out',
+    'targetUserId', account.id,
+    'target', account.email,
+    'before', jsonb_build_object('sessions', ended),
+    'after', jsonb_build_object('sessions', 0)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.sign_account_out(jsonb) is
+  'Signs an account out of every device and app and tells its owner: { actor, subject, reason, requestId, ip } → {} or { refused: '
+  'forbidden | not_found | oneself }. Repeating it is harmless.';
 
 -- Definer: the admins' email addresses are in Supabase Auth's tables.
 create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)

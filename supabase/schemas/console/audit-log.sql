@@ -103,12 +103,12 @@ create or replace function private.record_admin_action(change jsonb, act jsonb) 
   security invoker
   set search_path = ''
 as $$
-  insert into private.admin_audit_log (actor_id, action, target, reason, before, after, request_id, ip)
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
   values (
-    (change ->> 'actor')::uuid, act ->> 'action', act ->> 'target', change ->> 'reason',
+    (change ->> 'actor')::uuid, act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', change ->> 'reason',
     nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
   )
 $$;
 comment on function private.record_admin_action(jsonb, jsonb) is
-  'One line of the audit log: change { actor, reason, requestId, ip }, act { action, target, before, after }. In the '
+  'One line of the audit log: change { actor, reason, requestId, ip }, act { action, targetUserId, target, before, after }. In the '
   'transaction of what it tells.';

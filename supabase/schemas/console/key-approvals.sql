@@ -53,7 +53,16 @@ begin
         where k.workspace_id = w.id and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
       ),
       'approvedAt', w.approved_at,
-      'approvedBy', (select u.email from auth.users u where u.id = w.approved_by)
+      'approvedBy', (select u.email from auth.users u where u.id = w.approved_by),
+      'request', (
+        select jsonb_build_object(
+          'requestedAt', q.requested_at,
+          'requestedBy', (select u.email from auth.users u where u.id = q.requested_by),
+          'note', q.note
+        )
+        from ai.key_approval_requests q
+        where q.workspace_id = w.id and q.state = 'open'
+      )
     ) order by w.name, w.id), '[]')
     from (
       select s.*, a.approved_at, a.approved_by
@@ -69,12 +78,14 @@ $$;
 comment on function private.search_workspaces(text, integer) is
   'Workspaces by id, or by a member''s whole email or id; where there is none, by a part of the name. For an empty text those '
   'that may make keys: '
-  '[{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt, approvedBy }].';
+  '[{ id, name, plan, personalUserId, owners, members, liveKeys, approvedAt, approvedBy, request: the open request, '
+  '{ requestedAt, requestedBy, note }, or null }].';
 
+-- Definer: answering a request writes ai.key_approval_requests, and reads Supabase Auth's email addresses.
 create or replace function private.set_key_approval(change jsonb) returns jsonb
   language plpgsql
   volatile
-  security invoker
+  security definer
   set search_path = ''
 as $$
 declare
@@ -83,21 +94,13 @@ declare
   workspace public.workspaces;
   known ai.key_approvals;
   made ai.key_approvals;
+  refusal jsonb;
   target text;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
-    return jsonb_build_object('refused', 'forbidden');
-  end if;
-  -- Held to the end: of two at once the second sees what the first did.
-  select * into workspace
-  from public.workspaces w
-  where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null
-  for no key update;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  if workspace.personal_user_id = actor then
-    return jsonb_build_object('refused', 'oneself');
+  select * into workspace from private.lock_approvable_workspace(change);
+  refusal := private.approval_refusal(change, workspace);
+  if refusal is not null then
+    return refusal;
   end if;
   target := 'workspace ' || workspace.id;
   select * into known from ai.key_approvals a where a.workspace_id = workspace.id;
@@ -105,7 +108,11 @@ begin
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
   if approve then
+    if change ->> 'requestedAt' is not null and not private.lock_open_request(change, workspace.id) then
+      return jsonb_build_object('refused', 'request_gone');
+    end if;
     insert into ai.key_approvals (workspace_id, approved_by) values (workspace.id, actor) returning * into made;
+    perform private.answer_approval_request(change, workspace.id);
   else
     delete from ai.key_approvals a where a.workspace_id = workspace.id;
   end if;
@@ -121,6 +128,34 @@ begin
 end
 $$;
 comment on function private.set_key_approval(jsonb) is
-  'Lets a workspace make keys, or no more: { actor, workspace, approved, reason, requestId, ip } → {} or { refused: '
-  'forbidden | not_found | oneself (the actor''s personal workspace) | conflict (it is so already, with last) }. Keys '
-  'that exist keep working.';
+  'Allows a workspace to create keys, or no longer: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
+  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (it is so already, with last) | '
+  'request_gone (requestedAt names no open request) }. Approving answers an open request with email { subject, text }. '
+  'Existing keys keep working.';
+
+create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  -- Held to the end, so that of two concurrent answers the second sees the first.
+  select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
+$$;
+comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace of a change. Null if there is none.';
+
+create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+      then jsonb_build_object('refused', 'forbidden')
+    when (workspace).id is null then jsonb_build_object('refused', 'not_found')
+    when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
+  end
+$$;
+comment on function private.approval_refusal(jsonb, public.workspaces) is
+  'Why an admin must not decide about a workspace''s approval; null if they may.';

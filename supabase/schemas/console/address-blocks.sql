@@ -1,0 +1,137 @@
+-- Networks that were blocked after too many failed attempts.
+
+-- Definer: sessions and admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.list_address_blocks(
+  of_address inet default null,
+  subject_id uuid default null,
+  page_size integer default 50
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  networks cidr[] := case
+    when of_address is not null then array[private.address_network(of_address)]
+    when subject_id is not null then private.recent_networks(subject_id)
+  end;
+begin
+  return (
+    select coalesce(jsonb_agg(private.describe_address_block(b) order by b.blocked_until desc, b.id), '[]')
+    from (
+      select *
+      from private.address_blocks l
+      where (networks is null or l.address = any (networks))
+        -- An address that was searched for also shows the blocks of the past.
+        and (of_address is not null or (l.blocked_until > now() and l.lifted_at is null))
+      order by l.blocked_until desc, l.id
+      limit page_size
+    ) b
+  );
+end
+$$;
+comment on function private.list_address_blocks(inet, uuid, integer) is
+  'Address blocks as private.describe_address_block: all of an address''s network from the last 30 days, those in force of an '
+  'account''s recent addresses, or all in force.';
+
+create or replace function private.recent_networks(subject_id uuid) returns cidr[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(array_agg(distinct private.address_network(a.ip)), '{}')
+  from (
+    (
+      select e.ip from public.security_events e
+      where e.user_id = subject_id and e.ip is not null
+      order by e.created_at desc
+      limit 50
+    )
+    union all
+    (
+      select s.ip from auth.sessions s
+      where s.user_id = subject_id and s.ip is not null
+      order by s.refreshed_at desc nulls last
+      limit 50
+    )
+  ) a
+$$;
+comment on function private.recent_networks(uuid) is
+  'The networks of an account''s last 50 events and last 50 sessions.';
+
+-- Definer: as private.list_address_blocks.
+create or replace function private.read_address_block(block_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
+$$;
+comment on function private.read_address_block(uuid) is 'A block as private.describe_address_block; null if there is none.';
+
+create or replace function private.describe_address_block(block private.address_blocks) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', block.id,
+    -- The text of a single address has no mask.
+    'address', case when masklen(block.address) = 32 and family(block.address) = 4 then host(block.address)
+      else block.address::text end,
+    'action', block.action,
+    'level', block.level,
+    'blockedAt', block.blocked_at,
+    'blockedUntil', block.blocked_until,
+    'active', block.lifted_at is null and block.blocked_until > now(),
+    'liftedAt', block.lifted_at,
+    'liftedBy', (select u.email from auth.users u where u.id = block.lifted_by),
+    'liftReason', block.lift_reason
+  )
+$$;
+comment on function private.describe_address_block(private.address_blocks) is
+  'A block in the console: { id, address, action, level, blockedAt, blockedUntil, active, liftedAt, liftedBy, liftReason }.';
+
+create or replace function private.lift_address_block(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  block private.address_blocks;
+  target text;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into block from private.address_blocks b where b.id = (change ->> 'block')::uuid for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  target := 'address ' || block.address;
+  if block.lifted_at is not null then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
+  end if;
+  if block.blocked_until <= now() then
+    return jsonb_build_object('refused', 'expired');
+  end if;
+  update private.address_blocks b
+  set lifted_at = now(), lifted_by = (change ->> 'actor')::uuid, lift_reason = change ->> 'reason'
+  where b.id = block.id;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'address_block.lift',
+    'target', target,
+    'before', jsonb_build_object('blockedUntil', block.blocked_until, 'level', block.level),
+    'after', jsonb_build_object('blockedUntil', null)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.lift_address_block(jsonb) is
+  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (lifted already, with '
+  'last) | expired }. Limits continue, and a lifted block does not lengthen the next one.';

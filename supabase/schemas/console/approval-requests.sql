@@ -1,0 +1,144 @@
+-- Requests for the approval to create keys, and their answers.
+
+-- Definer: as private.set_key_approval.
+create or replace function private.decline_key_approval(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  workspace public.workspaces := private.lock_approvable_workspace(change);
+  refusal jsonb := private.approval_refusal(change, workspace);
+  answered ai.key_approval_requests;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  if not private.lock_open_request(change, workspace.id) then
+    return jsonb_build_object('refused', 'request_gone');
+  end if;
+  answered := private.answer_approval_request(change, workspace.id);
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'ai_keys.decline',
+    'target', 'workspace ' || workspace.id,
+    'before', jsonb_build_object(
+      'state', 'open', 'requestedAt', answered.requested_at, 'requestedBy', answered.requested_by, 'note', answered.note
+    ),
+    'after', jsonb_build_object('state', 'declined')
+  ));
+  return '{}';
+end
+$$;
+comment on function private.decline_key_approval(jsonb) is
+  'Declines a workspace''s open request: { actor, workspace, requestedAt, reason, email, requestId, ip } → {} or { refused: forbidden | '
+  'not_found | oneself | request_gone }. The workspace''s members see the reason.';
+
+create or replace function private.lock_open_request(change jsonb, workspace uuid) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  perform
+  from ai.key_approval_requests q
+  where q.workspace_id = workspace and q.state = 'open' and q.requested_at = (change ->> 'requestedAt')::timestamptz
+  for no key update;
+  return found;
+end
+$$;
+comment on function private.lock_open_request(jsonb, uuid) is
+  'Locks the request that the admin saw, by its time. False if it is no longer open.';
+
+create or replace function private.answer_approval_request(change jsonb, workspace uuid) returns ai.key_approval_requests
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  approved boolean := coalesce((change ->> 'approved')::boolean, false);
+  answered ai.key_approval_requests;
+begin
+  update ai.key_approval_requests q
+  set
+    state = case when approved then 'approved' else 'declined' end,
+    answered_at = now(),
+    decline_reason = case when not approved then change ->> 'reason' end
+  where q.workspace_id = workspace and q.state = 'open'
+  returning * into answered;
+  insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+  select u.email, change #>> '{email,subject}', change #>> '{email,text}', now()
+  from public.workspace_members m
+  join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id
+  join auth.users u on u.id = m.user_id
+  where m.workspace_id = answered.workspace_id
+    and (r.is_owner or m.user_id = answered.requested_by)
+    and ai.can_be_emailed(u);
+  return answered;
+end
+$$;
+comment on function private.answer_approval_request(jsonb, uuid) is
+  'Closes a workspace''s open request and queues an email to its owners and the requester. Does nothing without one.';
+
+-- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.list_approval_requests(after jsonb default null, page_size integer default 50) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  -- A plan for every position reads all open requests.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  last_at timestamptz := coalesce((after ->> 'createdAt')::timestamptz, '-infinity');
+  last_id uuid := coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000');
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', q.workspace_id,
+      'name', q.name,
+      'plan', q.plan_id,
+      'owners', (
+        select coalesce(jsonb_agg(u.email order by u.email), '[]')
+        from public.workspace_members m
+        join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
+        join auth.users u on u.id = m.user_id
+        where m.workspace_id = q.workspace_id
+      ),
+      'createdAt', q.requested_at,
+      'requestedBy', (select u.email from auth.users u where u.id = q.requested_by),
+      'note', q.note
+    ) order by q.requested_at, q.workspace_id), '[]')
+    from (
+      select o.*, w.name, w.plan_id
+      from ai.key_approval_requests o
+      join public.workspaces w on w.id = o.workspace_id and w.deleted_at is null
+      where o.state = 'open' and (o.requested_at, o.workspace_id) > (last_at, last_id)
+      order by o.requested_at, o.workspace_id
+      limit page_size
+    ) q
+  );
+end
+$$;
+comment on function private.list_approval_requests(jsonb, integer) is
+  'A page of the open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. after '
+  'is { createdAt, id } of the last one of the page before.';
+
+create or replace function private.count_approval_requests(most integer default 1001) returns integer
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select count(*)::integer
+  from (
+    select
+    from ai.key_approval_requests q
+    join public.workspaces w on w.id = q.workspace_id and w.deleted_at is null
+    where q.state = 'open'
+    limit most
+  ) o
+$$;
+comment on function private.count_approval_requests(integer) is 'How many requests are open, counted to a maximum.';

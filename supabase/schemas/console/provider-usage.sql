@@ -1,0 +1,138 @@
+-- What providers served, failed and charged, over all workspaces.
+
+create or replace function private.list_provider_health() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with failures as (
+    select
+      f.provider_id, f.failure, count(*) as failed, max(f.at) as last_at,
+      count(*) filter (where f.at > now() - interval '1 hour') as last_hour
+    from ai.failed_attempts f
+    where f.at > now() - interval '24 hours'
+    group by f.provider_id, f.failure
+  ), answers as (
+    -- The primary key of runs begins with their time.
+    select ai.run_provider(r.routes, r.route) as provider_id, count(*) as answered, max(r.created_at) as last_at
+    from ai.runs r
+    where r.created_at > now() - interval '1 hour' and r.status = 'succeeded'
+    group by 1
+  ), routes as (
+    select r.provider_id, count(*) as routes
+    from ai.model_routes r
+    join ai.models m on m.id = r.model_id and m.enabled
+    where r.enabled
+    group by r.provider_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'provider', p.id,
+    'routes', coalesce(r.routes, 0),
+    'answeredLastHour', coalesce(a.answered, 0),
+    'lastAnswerAt', a.last_at,
+    'failedLastHour', coalesce((select sum(f.last_hour) from failures f where f.provider_id = p.id), 0),
+    'failures', (
+      select coalesce(jsonb_agg(jsonb_build_object('failure', f.failure, 'failed', f.failed, 'lastAt', f.last_at)
+        order by f.last_at desc, f.failure), '[]')
+      from failures f
+      where f.provider_id = p.id
+    )
+  ) order by p.id), '[]')
+  from (
+    select provider_id from routes union select provider_id from failures union select provider_id from answers
+  ) as p (id)
+  left join routes r on r.provider_id = p.id
+  left join answers a on a.provider_id = p.id
+  where p.id is not null
+$$;
+comment on function private.list_provider_health() is
+  'Each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
+  '(attempts), failures: of the last 24 hours by class, [{ failure, failed, lastAt }], latest class first }].';
+
+create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'model', s.model_id,
+    'displayName', s.display_name,
+    'provider', s.provider,
+    'providerModel', s.provider_model,
+    'skipped', s.skipped,
+    'lastAt', s.last_at
+  ) order by s.last_at desc, s.model_id, s.provider, s.provider_model), '[]')
+  from (
+    select r.model_id, max(m.display_name) as display_name, a.provider, a.model as provider_model, count(*) as skipped,
+      max(r.created_at) as last_at
+    from ai.runs r
+    cross join lateral jsonb_to_recordset(r.attempts) as a (provider text, model text, failure text)
+    left join ai.models m on m.id = r.model_id
+    -- A cooldown takes at most five minutes, and its skipped attempts are stored when a run ends.
+    where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
+    group by r.model_id, a.provider, a.model
+    order by last_at desc
+    limit most
+  ) s
+$$;
+comment on function private.list_skipped_routes(integer) is
+  'Routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
+  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are in the memory of the functions'' processes.';
+
+create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  -- Days are UTC's. A plan for every range reads all sums.
+  set timezone = 'UTC'
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  live_from date := (select s.before from ai.usage_sealed_days s);
+begin
+  return (
+    with changed as (
+      select distinct c.workspace_id, c.day
+      from ai.usage_changed_days c
+      where c.day between first_day and last_day and c.day < live_from
+    ), parts as (
+      select u.provider_id, u.billing_name, u.billing_account, u.requests, u.failed, u.input_tokens, u.output_tokens, u.cost_usd
+      from ai.usage_daily u
+      where u.day between first_day and least(last_day, live_from - 1)
+        and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
+      union all
+      select s.provider_id, s.billing_name, s.billing_account, s.requests, s.failed, s.input_tokens, s.output_tokens, s.cost_usd
+      from changed c
+      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
+      union all
+      select ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*), count(*) filter (where r.status = 'failed'),
+        sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint, sum(r.cost_usd)
+      from ai.runs r
+      where r.created_at >= greatest(first_day, live_from)::timestamptz and r.created_at < (last_day + 1)::timestamptz
+      group by 1, 2, 3
+    )
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'provider', t.provider_id,
+      'billingName', t.billing_name,
+      'billingAccount', t.billing_account,
+      'requests', t.requests,
+      'failed', t.failed,
+      'inputTokens', t.input_tokens,
+      'outputTokens', t.output_tokens,
+      'costUsd', trim_scale(t.cost_usd)::text
+    ) order by t.cost_usd desc, t.provider_id, t.billing_name, t.billing_account), '[]')
+    from (
+      select p.provider_id, p.billing_name, p.billing_account, sum(p.requests) as requests, sum(p.failed) as failed,
+        sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens, sum(p.cost_usd) as cost_usd
+      from parts p
+      group by p.provider_id, p.billing_name, p.billing_account
+    ) t
+  );
+end
+$$;
+comment on function private.list_provider_usage(date, date) is
+  'What providers served over all workspaces from one UTC day to another, both included, by provider and billing account, highest '
+  'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';

@@ -1,0 +1,150 @@
+-- A workspace's request for the approval to create keys.
+
+-- Definer: the service role writes no requests, and cannot read Supabase Auth's email addresses.
+create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  known ai.key_approval_requests;
+  emails_admins boolean;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  -- One request of a member at a time: each counts the emails of those before it.
+  perform pg_advisory_xact_lock(hashtextextended('ai.request_key_approval ' || member_id, 0));
+  -- Approving and declining lock the workspace, too.
+  perform from public.workspaces w where w.id = workspace and w.deleted_at is null for no key update;
+  if not found then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  select * into known from ai.key_approval_requests q where q.workspace_id = workspace;
+  if known.state = 'open' or exists (select from ai.key_approvals a where a.workspace_id = workspace) then
+    return ai.key_approval_state(workspace);
+  end if;
+  emails_admins := ai.may_email_admins(member_id, known);
+  insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at)
+  values (
+    workspace, member_id, nullif(btrim(request_key_approval.note), ''),
+    case when emails_admins then now() else known.admins_emailed_at end
+  )
+  on conflict (workspace_id) do update
+  set
+    requested_by = excluded.requested_by,
+    requested_at = excluded.requested_at,
+    note = excluded.note,
+    state = 'open',
+    answered_at = null,
+    decline_reason = null,
+    admins_emailed_at = excluded.admins_emailed_at;
+  insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+  select u.email, request_key_approval.email ->> 'subject', request_key_approval.email ->> 'text', now()
+  from private.infrastructure_admins a
+  join auth.users u on u.id = a.user_id
+  where emails_admins and ai.can_be_emailed(u);
+  return ai.key_approval_state(workspace);
+end
+$$;
+comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
+  'Requests approval for a member with manage_ai_keys and queues one email { subject, text } for each infrastructure admin. '
+  'Changes nothing if a request is open or the workspace is approved. Returns ai.key_approval_state or { outcome: not_allowed }.';
+
+-- Definer: the service role writes no requests.
+create or replace function ai.withdraw_key_approval_request(member_id uuid, workspace uuid, requested_at timestamptz)
+  returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  update ai.key_approval_requests q
+  set state = 'withdrawn'
+  where q.workspace_id = workspace and q.requested_at = withdraw_key_approval_request.requested_at and q.state = 'open';
+  return ai.key_approval_state(workspace);
+end
+$$;
+comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
+  'Withdraws the open request made at a time. Changes nothing if it was answered or replaced. Returns ai.key_approval_state or '
+  '{ outcome: not_allowed }.';
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then ai.key_approval_state(workspace)
+    else jsonb_build_object('outcome', 'not_allowed')
+  end
+$$;
+comment on function ai.read_key_approval(uuid, uuid) is
+  'Returns ai.key_approval_state for a member with manage_ai_keys, or { outcome: not_allowed }.';
+
+create or replace function ai.key_approval_state(workspace uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'outcome', 'read',
+    'approved', exists (select from ai.key_approvals a where a.workspace_id = workspace),
+    'request', (
+      select jsonb_build_object(
+        'state', q.state,
+        'requestedAt', q.requested_at,
+        'requestedBy', (select p.display_name from public.profiles p where p.id = q.requested_by),
+        'note', q.note,
+        'answeredAt', q.answered_at,
+        'declineReason', q.decline_reason
+      )
+      from ai.key_approval_requests q
+      where q.workspace_id = workspace
+    )
+  )
+$$;
+comment on function ai.key_approval_state(uuid) is
+  'Whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
+  'approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } or null }.';
+
+create or replace function ai.may_email_admins(member_id uuid, previous ai.key_approval_requests) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select
+    not coalesce(previous.state = 'withdrawn' and previous.admins_emailed_at > now() - interval '24 hours', false)
+    and (
+      select count(*) < 5
+      from ai.key_approval_requests q
+      where q.requested_by = member_id and q.admins_emailed_at > now() - interval '24 hours'
+    )
+$$;
+comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
+  'Whether a new request is emailed to infrastructure admins: not when it repeats one that was withdrawn, and at most five times '
+  'a member in 24 hours. The queue lists every request.';
+
+create or replace function ai.can_be_emailed(account auth.users) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(
+    char_length(account.email) between 3 and 320
+      and account.deleted_at is null
+      and (account.banned_until is null or account.banned_until <= now()),
+    false
+  )
+$$;
+comment on function ai.can_be_emailed(auth.users) is 'Whether an account is active and has an email address.';

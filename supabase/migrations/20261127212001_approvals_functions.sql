@@ -188,9 +188,8 @@ create or replace function private.describe_address_block(block private.address_
 as $$
   select jsonb_build_object(
     'id', block.id,
-    -- The text of a single address has no mask.
-    'address', case when masklen(block.address) = 32 and family(block.address) = 4 then host(block.address)
-      else block.address::text end,
+    -- As inet a single address has no mask.
+    'address', block.address::inet,
     'action', block.action,
     'level', block.level,
     'blockedAt', block.blocked_at,
@@ -219,7 +218,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  target := 'address ' || block.address;
+  target := format('address %s', block.address::inet);
   if block.lifted_at is not null then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
@@ -531,10 +530,11 @@ as $$
   end
 $$;
 
+-- Definer: functions about runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
   language sql
   stable
-  security invoker
+  security definer
   set search_path = ''
 as $$
   with failures as (
@@ -606,10 +606,11 @@ as $$
   ) s
 $$;
 
+-- Definer: as private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
   language plpgsql
   stable
-  security invoker
+  security definer
   set search_path = ''
   -- Days are UTC's. A plan for every range reads all sums.
   set timezone = 'UTC'

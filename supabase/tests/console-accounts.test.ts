@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
-import { createUser, type Database, one, test } from "./database.ts";
+import { createUser, type Database, one, signIn, test } from "./database.ts";
 
 async function found(db: Database, { term, pageSize = 50 }: { term: string; pageSize?: number }) {
   const { found } = await one<{ found: { id: string; singleSignOn: boolean }[] }>(db, {
@@ -103,5 +103,110 @@ describe("the console's search of accounts", () => {
     expect(await failureOf(() => db.asUser(claims, ask))).toMatchObject({ code: "42501" });
     expect(await failureOf(() => db.asRole("gateway", ask))).toMatchObject({ code: "42501" });
     expect(await db.asRole("service_role", () => search(db, claims.sub))).toEqual([claims.sub]);
+  });
+});
+
+describe("the console's list of accounts", () => {
+  type Listed = { id: string; createdAt: string };
+  const page = async (db: Database, before: Listed | null, pageSize = 2) =>
+    (
+      await one<{ page: (Listed & Record<string, unknown>)[] }>(db, {
+        sql: "select private.list_accounts($1, $2) as page",
+        values: [before && JSON.stringify(before), pageSize],
+      })
+    ).page;
+
+  test("shows the newest first, page by page, with the deleted ones", async ({ db }) => {
+    const made: string[] = [];
+    for (let age = 0; age < 5; age += 1) {
+      const { id } = await createUser(db);
+      // Two of the same moment: their ids decide.
+      await db.query(
+        "update public.profiles set created_at = now() + interval '1 day' - $2 * interval '1 hour' where id = $1",
+        [id, Math.min(age, 3)],
+      );
+      made.push(id);
+    }
+    await db.query("update auth.users set deleted_at = now() where id = $1", [made[1]]);
+    const expected = [...made.slice(0, 3), ...made.slice(3).sort().reverse()];
+    const first = await page(db, null);
+    const second = await page(db, first[1] ?? null);
+    const third = await page(db, second[1] ?? null);
+    expect([...first, ...second, ...third].map(({ id }) => id).slice(0, 5)).toEqual(expected);
+    expect(first.map(({ deleted }) => deleted)).toEqual([false, true]);
+  });
+
+  test("says what is special about an account", async ({ db }) => {
+    const id = await createPerson(db, { email: `${randomUUID()}@x.test`, sso: true });
+    await db.query(
+      "update auth.users set email_confirmed_at = null, banned_until = now() + interval '1 hour' where id = $1",
+      [id],
+    );
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [id]);
+    await db.query("update public.profiles set created_at = now() + interval '1 day' where id = $1", [id]);
+    expect(await page(db, null, 1)).toMatchObject([
+      { id, singleSignOn: true, admin: true, banned: true, confirmed: false, deleted: false, policy: "optional" },
+    ]);
+  });
+
+  test("is read by its index", async ({ db }) => {
+    await db.query(
+      `insert into auth.users (id, aud, role, email)
+       select i, 'authenticated', 'authenticated', i || '@x.test'
+       from (select gen_random_uuid() from generate_series(1, 300)) as g (i)`,
+    );
+    await db.query("analyze public.profiles");
+    const plan = await db.query<{ "QUERY PLAN": string }>(
+      `explain select p.id, p.created_at from public.profiles p where (p.created_at, p.id) < ('infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       order by p.created_at desc, p.id desc limit 50`,
+    );
+    const lines = plan.map((row) => row["QUERY PLAN"]).join("\n");
+    expect(lines).toContain("profiles_created_at_id_idx");
+    expect(lines).not.toContain("Sort");
+  });
+});
+
+describe("signing an account out", () => {
+  const signOut = async (db: Database, { actor, subject }: { actor: string; subject: string }) =>
+    (
+      await one<{ answer: { refused?: string } }>(db, {
+        sql: "select private.sign_account_out($1) as answer",
+        values: [JSON.stringify({ actor, subject, reason: "Stolen phone", requestId: "request-1", ip: "192.0.2.1" })],
+      })
+    ).answer;
+
+  test("ends every session, tells the owner once, and writes each time to the log", async ({ db }) => {
+    const [admin, account, other] = [await createUser(db), await createUser(db), await createUser(db)];
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
+    for (const { id } of [account, account, other]) await signIn(db, { userId: id });
+    const both = { actor: admin.id, subject: account.id };
+    expect([await signOut(db, both), await signOut(db, both)]).toEqual([{}, {}]);
+    const left = await db.query("select user_id from auth.sessions where user_id = any ($1)", [[account.id, other.id]]);
+    expect(left).toEqual([{ user_id: other.id }]);
+    const told = await db.query(
+      `select e.kind, count(m.id)::integer as emails from public.security_events e
+       left join private.outgoing_mails m on m.event_id = e.id where e.user_id = $1 and e.kind like 'signed_out%' group by e.kind`,
+      [account.id],
+    );
+    expect(told).toEqual([{ kind: "signed_out_by_admin", emails: 1 }]);
+    const lines = await db.query(
+      "select action, reason, before from private.admin_audit_log where target_user_id = $1 order by before ->> 'sessions'",
+      [account.id],
+    );
+    expect(lines).toEqual([
+      { action: "account.sign_out", reason: "Stolen phone", before: { sessions: 0 } },
+      { action: "account.sign_out", reason: "Stolen phone", before: { sessions: 2 } },
+    ]);
+  });
+
+  test("is for admins alone, never of oneself, and of accounts that exist", async ({ db }) => {
+    const [admin, account] = [await createUser(db), await createUser(db)];
+    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
+    await signIn(db, { userId: account.id });
+    expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });
+    expect(await signOut(db, { actor: admin.id, subject: admin.id })).toEqual({ refused: "oneself" });
+    expect(await signOut(db, { actor: admin.id, subject: randomUUID() })).toEqual({ refused: "not_found" });
+    await db.query("update auth.users set deleted_at = now() where id = $1", [account.id]);
+    expect(await signOut(db, { actor: admin.id, subject: account.id })).toEqual({ refused: "not_found" });
   });
 });

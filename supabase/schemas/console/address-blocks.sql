@@ -80,9 +80,8 @@ create or replace function private.describe_address_block(block private.address_
 as $$
   select jsonb_build_object(
     'id', block.id,
-    -- The text of a single address has no mask.
-    'address', case when masklen(block.address) = 32 and family(block.address) = 4 then host(block.address)
-      else block.address::text end,
+    -- As inet a single address has no mask.
+    'address', block.address::inet,
     'action', block.action,
     'level', block.level,
     'blockedAt', block.blocked_at,
@@ -113,7 +112,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  target := 'address ' || block.address;
+  target := format('address %s', block.address::inet);
   if block.lifted_at is not null then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;

@@ -1,9 +1,10 @@
 -- What providers served, failed and charged, over all workspaces.
 
+-- Definer: functions about runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
   language sql
   stable
-  security invoker
+  security definer
   set search_path = ''
 as $$
   with failures as (
@@ -81,10 +82,11 @@ comment on function private.list_skipped_routes(integer) is
   'Routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
   'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are in the memory of the functions'' processes.';
 
+-- Definer: as private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
   language plpgsql
   stable
-  security invoker
+  security definer
   set search_path = ''
   -- Days are UTC's. A plan for every range reads all sums.
   set timezone = 'UTC'

@@ -127,6 +127,14 @@ export const eventKinds = {
     label: "Signed out everywhere",
     notice: { subject: "You were signed out everywhere", what: "All devices were signed out of your account." },
   },
+  signed_out_by_admin: {
+    label: "An administrator signed the account out everywhere",
+    byAdmin: true,
+    notice: {
+      subject: "You were signed out everywhere",
+      what: "An administrator of this service signed your account out of every device and app. You can sign in again.",
+    },
+  },
   workspace_handed_over: {
     label: "Handed a workspace over",
     notice: {

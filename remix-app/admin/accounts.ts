@@ -3,6 +3,8 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** What an account's policy may be, as {@link AccountPolicy} has it. */
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
@@ -15,8 +17,11 @@ const foundSchema = z.array(
     displayName: z.string().nullable(),
     /** Such an account may share its email with another one. */
     singleSignOn: z.boolean(),
+    admin: z.boolean(),
     policy: policyState,
     banned: z.boolean(),
+    confirmed: z.boolean(),
+    deleted: z.boolean(),
     authenticators: z.number(),
     lastSignInAt: z.string().nullable(),
     createdAt: z.string(),
@@ -105,6 +110,36 @@ export async function searchAccounts(
   const found = await callFunction(context, { name: "private.search_accounts", args, schema: foundSchema });
   return { accounts: found.slice(0, accountsShown), more: found.length > accountsShown };
 }
+
+/**
+ * A page of all accounts, newest first, deleted ones included.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ */
+export async function listAccounts(
+  context: AppLoadContext,
+  cursor: string | null,
+): Promise<{ accounts: FoundAccount[]; nextCursor: string | null }> {
+  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
+  const args = { before, page_size: accountsShown + 1 };
+  const found = await callFunction(context, { name: "private.list_accounts", args, schema: foundSchema });
+  const { records: accounts, nextCursor } = pageOf(found, { limit: accountsShown, cursorOf: writeCursor });
+  return { accounts, nextCursor };
+}
+
+/** Signs an account out of every device and app, and tells its owner. */
+export function signAccountOut(
+  context: AppLoadContext,
+  { admin, ...change }: { admin: InfrastructureAdmin; subject: string; reason: string },
+): Promise<ConsoleChange> {
+  const refusals = {
+    oneself: { status: 403, message: ownSignOut },
+    not_found: { status: 404, message: "There is no such account." },
+  } as const;
+  return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
+}
+
+/** Why an admin does not sign themselves out in the console. */
+export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
 
 /**
  * An account with its ways in, factors and sessions; null where there is none.

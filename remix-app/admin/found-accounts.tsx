@@ -5,7 +5,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
 import { policyWords } from "./words.ts";
 
-/** Accounts as a table; a small screen shows who, and their policy. */
+/** Accounts as a table; a small screen shows who, and what is special about them. */
 export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] }) {
   return (
     <DataTable
@@ -16,26 +16,74 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
       columns={[
         {
           label: "Account",
-          cell: ({ id, email, displayName, singleSignOn, banned }) => (
+          cell: (account) => (
             <>
-              <a href={`/admin/users/${id}`} className="link wrap-anywhere font-medium">
-                {email ? <Address>{email}</Address> : id}
-              </a>
+              {account.deleted ? (
+                <span className="wrap-anywhere font-medium text-muted">{nameOf(account)}</span>
+              ) : (
+                <a href={`/admin/users/${account.id}`} className="link wrap-anywhere font-medium">
+                  {nameOf(account)}
+                </a>
+              )}
               <span className="block text-muted">
-                <Dotted facts={[displayName, singleSignOn ? "Single sign-on" : ""]} />
-                {banned ? <span className="text-bad"> Banned</span> : null}
+                <Dotted facts={[account.displayName]} />
               </span>
+              <Badges badges={badgesOf(account)} />
             </>
           ),
         },
-        { label: "MFA", small: "aside", cell: ({ policy }) => policyWords[policy] },
         { label: "Authenticators", numeric: true, small: "hidden", cell: ({ authenticators }) => authenticators },
         {
           label: "Last sign-in",
           small: "hidden",
           cell: ({ lastSignInAt }) => (lastSignInAt ? <RelativeTime at={lastSignInAt} /> : "Never"),
         },
+        { label: "Created", small: "aside", cell: ({ createdAt }) => <RelativeTime at={createdAt} /> },
       ]}
     />
+  );
+}
+
+function nameOf({ id, email }: FoundAccount) {
+  return email ? <Address>{email}</Address> : id;
+}
+
+type Badge = { label: string; tone: keyof typeof tones };
+
+/** What is special about an account, the worst first. */
+function badgesOf(account: Omit<FoundAccount, "createdAt" | "lastSignInAt">): Badge[] {
+  const { deleted, banned, confirmed, admin, policy, singleSignOn } = account;
+  const badges: (Badge | false)[] = [
+    deleted && { label: "Deleted", tone: "bad" },
+    banned && { label: "Banned", tone: "bad" },
+    !confirmed && { label: "Email not confirmed", tone: "warn" },
+    admin && { label: "Admin", tone: "accent" },
+    policy !== "optional" && {
+      label: `MFA ${policyWords[policy].toLowerCase()}`,
+      tone: policy === "required" ? "good" : "warn",
+    },
+    singleSignOn && { label: "Single sign-on", tone: "plain" },
+  ];
+  return badges.filter((badge) => badge !== false);
+}
+
+const tones = {
+  bad: "bg-bad-soft text-bad",
+  warn: "bg-warn-soft text-warn",
+  good: "bg-good-soft text-good",
+  accent: "bg-accent-soft text-accent",
+  plain: "bg-sunken text-muted",
+} as const;
+
+function Badges({ badges }: { badges: readonly Badge[] }) {
+  if (badges.length === 0) return null;
+  return (
+    <ul aria-label="State" className="mt-1 flex flex-wrap gap-1.5">
+      {badges.map(({ label, tone }) => (
+        <li key={label} className={`rounded-button px-2 py-0.5 font-normal text-small ${tones[tone]}`}>
+          {label}
+        </li>
+      ))}
+    </ul>
   );
 }

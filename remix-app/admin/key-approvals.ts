@@ -1,6 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
+import { approvalAnswerMail } from "../studio/keys/approval-mail.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -16,6 +18,10 @@ const workspacesSchema = z.array(
     liveKeys: z.number(),
     approvedAt: z.string().nullable(),
     approvedBy: z.string().nullable(),
+    /** The open request for approval. `requestedAt` names it. */
+    request: z
+      .object({ requestedAt: z.string(), requestedBy: z.string().nullable(), note: z.string().nullable() })
+      .nullable(),
   }),
 );
 /** A workspace, and whether it may make keys. */
@@ -53,16 +59,96 @@ export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: Ap
   return personalUserId === id ? oneself.message : null;
 }
 
-/** Lets a workspace make keys, or no more. */
-export function setKeyApproval(
+/** The steps that decide about a workspace's keys, by their last part of the address. */
+export const approvalSteps = {
+  approve: { title: "Approve keys", done: "The workspace can create and rotate keys now." },
+  decline: { title: "Decline the request", done: "The request is declined." },
+  withdraw: {
+    title: "Withdraw the approval",
+    done: "The workspace can no longer create or rotate keys. Existing keys keep working.",
+  },
+} as const;
+export type ApprovalStep = keyof typeof approvalSteps;
+
+/**
+ * Approves a workspace's keys, withdraws the approval, or declines the request. An answered request emails its requester
+ * and the owners.
+ * @param change.requestedAt the request that the admin saw, if there was one
+ */
+export function decideApproval(
   context: AppLoadContext,
-  { admin, ...change }: { admin: InfrastructureAdmin; workspace: string; approved: boolean; reason: string },
+  change: {
+    admin: InfrastructureAdmin;
+    step: ApprovalStep;
+    workspace: Pick<ApprovableWorkspace, "id" | "name">;
+    requestedAt: string | null;
+    reason: string;
+  },
 ): Promise<ConsoleChange> {
-  const refusals = { oneself, not_found: { status: 404, message: "There is no such workspace." } } as const;
-  return actInConsole(context, { admin, name: "set_key_approval", change, refusals });
+  const { admin, step, workspace, requestedAt, reason } = change;
+  const answered = {
+    workspaceId: workspace.id,
+    workspaceName: workspace.name,
+    declineReason: step === "decline" ? reason : null,
+  };
+  const email = approvalAnswerMail(answered, { origin: context.env.BASE_URL });
+  const asked = { workspace: workspace.id, requestedAt, reason, email };
+  return step === "decline"
+    ? actInConsole(context, { admin, name: "decline_key_approval", change: asked, refusals })
+    : actInConsole(context, {
+        admin,
+        name: "set_key_approval",
+        change: { ...asked, approved: step === "approve" },
+        refusals,
+      });
 }
 
 const oneself = {
   status: 403,
   message: "Nobody decides about their own personal workspace here: ask another admin.",
 } as const;
+
+const refusals = {
+  oneself,
+  not_found: { status: 404, message: "There is no such workspace." },
+  request_gone: {
+    status: 409,
+    message:
+      "The request was withdrawn, answered or replaced after you opened this page. Nothing was done: look at it again.",
+  },
+} as const;
+
+const requestsSchema = z.array(
+  z.object({
+    /** Of the workspace. */
+    id: z.uuid(),
+    name: z.string(),
+    plan: z.string(),
+    owners: z.array(z.string().nullable()),
+    createdAt: z.string(),
+    requestedBy: z.string().nullable(),
+    note: z.string().nullable(),
+  }),
+);
+/** A workspace that waits for approval. */
+export type WaitingWorkspace = z.infer<typeof requestsSchema>[number];
+
+/**
+ * A page of the workspaces that wait for approval, longest first.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ */
+export async function listApprovalRequests(
+  context: AppLoadContext,
+  cursor: string | null,
+): Promise<{ waiting: WaitingWorkspace[]; nextCursor: string | null }> {
+  const after = positionOf(cursor, { read: readCursor, requestId: context.requestId });
+  const args = { after, page_size: workspacesShown + 1 };
+  const found = await callFunction(context, { name: "private.list_approval_requests", args, schema: requestsSchema });
+  const { records: waiting, nextCursor } = pageOf(found, { limit: workspacesShown, cursorOf: writeCursor });
+  return { waiting, nextCursor };
+}
+
+/** How many workspaces wait for approval, counted to 1,001. @throws Response 503 UNAVAILABLE */
+export function countApprovalRequests(context: AppLoadContext): Promise<number> {
+  return callFunction(context, { name: "private.count_approval_requests", schema: z.number() });
+}

@@ -45,6 +45,11 @@ const attempts: Record<string, string> = {
   override_password: "passwords under an override",
 };
 
+/** What was tried, in words, also where it is of a later version. */
+export function attemptLabel(action: string): string {
+  return attempts[action] ?? `${action.replaceAll("_", " ")} attempts`;
+}
+
 const consequences: Record<string, string> = {
   refuse: "then refused",
   challenge: "then a bot challenge",
@@ -61,7 +66,7 @@ export function counterSentence(counter: {
   whenEmpty: string;
 }): string {
   const { action, used, perSeconds, whenEmpty } = counter;
-  const what = attempts[action] ?? action.replaceAll("_", " ");
+  const what = attemptLabel(action);
   const minutes = Math.round(perSeconds / 60);
   const per =
     minutes === 60 ? "an hour" : minutes > 60 ? `in ${Math.round(minutes / 60)} hours` : `in ${minutes} minutes`;
@@ -84,6 +89,9 @@ const words: Record<string, string> = {
   "recovery.revoke": "Revoked a recovery override",
   "ai_keys.approve": "Approved keys",
   "ai_keys.withdraw": "Withdrew the approval of keys",
+  "ai_keys.decline": "Declined a request for keys",
+  "account.sign_out": "Signed an account out everywhere",
+  "address_block.lift": "Lifted an address block",
   "app.register": "Registered an app",
   "app.edit": "Edited an app",
   "app.enable": "Enabled an app",

@@ -1,7 +1,79 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
-import type { ApprovableWorkspace } from "./key-approvals.ts";
+import { Notice } from "../ui/notice.tsx";
+import type { ApprovableWorkspace, WaitingWorkspace } from "./key-approvals.ts";
+import { count } from "./words.ts";
+
+/** How many workspaces wait for approval, with the way to their queue; nothing where none does. */
+export function WaitingNotice({ waiting }: { waiting: number }) {
+  if (waiting === 0) return null;
+  return (
+    <Notice>
+      <a className="link" href="/admin/approvals">
+        {count(waiting, "workspace")} {waiting === 1 ? "waits" : "wait"} for approval
+      </a>
+    </Notice>
+  );
+}
+
+/** The workspaces that wait for approval, with what they want it for and the ways to answer. */
+export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[] }) {
+  return (
+    <DataTable
+      caption="Workspaces that wait for approval"
+      rows={waiting}
+      rowKey={({ id }) => id}
+      empty="No workspace waits. Members request approval on their workspace's Keys page, and you get an email."
+      columns={[
+        {
+          label: "Workspace",
+          cell: ({ id, name, owners, note }) => (
+            <>
+              <a href={`/admin/workspaces/${id}`} className="link font-medium">
+                {name}
+              </a>
+              <span className="block text-muted text-small">
+                {owners.filter(Boolean).join(", ") || "Without an owner"}
+              </span>
+              {note ? <span className="wrap-anywhere block max-w-prose whitespace-pre-line">{note}</span> : null}
+            </>
+          ),
+        },
+        {
+          label: "Requested",
+          cell: ({ createdAt, requestedBy }) => (
+            <>
+              <RelativeTime at={createdAt} /> by {requestedBy ?? "a former member"}
+            </>
+          ),
+        },
+        { label: "Plan", small: "hidden", cell: ({ plan }) => <span className="capitalize">{plan}</span> },
+        {
+          label: "Answer",
+          cell: ({ id, name }) => (
+            <span className="flex flex-wrap gap-2">
+              <ButtonLink
+                href={`/admin/workspaces/${id}/approve`}
+                aria-label={`Approve keys of ${name}`}
+                variant="secondary"
+              >
+                Approve
+              </ButtonLink>
+              <ButtonLink
+                href={`/admin/workspaces/${id}/decline`}
+                aria-label={`Decline the request of ${name}`}
+                variant="danger"
+              >
+                Decline
+              </ButtonLink>
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
 
 /** Workspaces, with whether they may make keys, and the way to decide otherwise. */
 export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly ApprovableWorkspace[]; empty: string }) {
@@ -14,9 +86,11 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
       columns={[
         {
           label: "Workspace",
-          cell: ({ id, name, owners, members, approvedAt, approvedBy }) => (
+          cell: ({ id, name, owners, members, approvedAt, approvedBy, request }) => (
             <>
-              <span className="block font-medium">{name}</span>
+              <a href={`/admin/workspaces/${id}`} className="link font-medium">
+                {name}
+              </a>
               <span className="block text-muted text-small">
                 {owners.filter(Boolean).join(", ") || "Without an owner"} · {members}{" "}
                 {members === 1 ? "member" : "members"}
@@ -27,6 +101,11 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
                   <>
                     Approved <RelativeTime at={approvedAt} />
                     {approvedBy ? ` by ${approvedBy}` : ""}
+                  </>
+                ) : request ? (
+                  <>
+                    Requested <RelativeTime at={request.requestedAt} />
+                    {request.requestedBy ? ` by ${request.requestedBy}` : ""}
                   </>
                 ) : (
                   "No approval"

@@ -4,10 +4,12 @@ import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { createUser, type Database, one, signIn, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-type Db = Pick<Database, "query">;
 type Block = { id: string; address: string; active: boolean; liftReason: string | null };
 
-async function addBlock(db: Db, { address, minutes = 15 }: { address: string; minutes?: number }): Promise<string> {
+async function addBlock(
+  db: Database,
+  { address, minutes = 15 }: { address: string; minutes?: number },
+): Promise<string> {
   const { id } = await one<{ id: string }>(db, {
     sql: `insert into private.address_blocks (address, action, level, blocked_at, blocked_until)
           values (private.address_network($1), 'password', 1, now() - interval '1 day', now() + $2 * interval '1 minute')
@@ -17,7 +19,10 @@ async function addBlock(db: Db, { address, minutes = 15 }: { address: string; mi
   return id;
 }
 
-async function list(db: Db, { address = null, subject = null }: { address?: string | null; subject?: string | null }) {
+async function list(
+  db: Database,
+  { address = null, subject = null }: { address?: string | null; subject?: string | null },
+) {
   const { blocks } = await one<{ blocks: Block[] }>(db, {
     sql: "select private.list_address_blocks($1, $2) as blocks",
     values: [address, subject],
@@ -25,7 +30,7 @@ async function list(db: Db, { address = null, subject = null }: { address?: stri
   return blocks;
 }
 
-async function lift(db: Db, { actor, block }: { actor: string; block: string }) {
+async function lift(db: Database, { actor, block }: { actor: string; block: string }) {
   const change = { actor, block, reason: "An office", requestId: "request-1", ip: "192.0.2.1" };
   const { answer } = await one<{ answer: { refused?: string; last?: { actorEmail: string } } }>(db, {
     sql: "select private.lift_address_block($1) as answer",
@@ -40,7 +45,7 @@ async function createAdmin(db: Database) {
   return admin;
 }
 
-const attempt = async (db: Db, address: string) =>
+const attempt = async (db: Database, address: string) =>
   (
     await one<{ begun: { reason?: string } }>(db, {
       sql: "select private.begin_attempt($1) as begun",

@@ -3,7 +3,6 @@ import { describe, expect } from "vitest";
 import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
-type Db = Pick<Database, "query">;
 type State = {
   outcome: string;
   approved?: boolean;
@@ -13,18 +12,22 @@ type State = {
 const asked = { subject: "Approval requested", text: "A workspace asks." };
 const answered = { subject: "Answered", text: "An administrator answered." };
 
-async function call(db: Db, { name, values }: { name: string; values: unknown[] }): Promise<State> {
+async function call(db: Database, { name, values }: { name: string; values: unknown[] }): Promise<State> {
   const places = values.map((_, index) => `$${index + 1}`).join(", ");
   return (await one<{ state: State }>(db, { sql: `select ai.${name}(${places}) as state`, values })).state;
 }
-const request = (db: Db, member: string, workspace: string, note = "Nightly summaries") =>
+const request = (db: Database, member: string, workspace: string, note = "Nightly summaries") =>
   call(db, { name: "request_key_approval", values: [member, workspace, note, JSON.stringify(asked)] });
-const withdraw = (db: Db, member: string, workspace: string, at?: string) =>
+const withdraw = (db: Database, member: string, workspace: string, at?: string) =>
   call(db, { name: "withdraw_key_approval_request", values: [member, workspace, at] });
-const read = (db: Db, member: string, workspace: string) =>
+const read = (db: Database, member: string, workspace: string) =>
   call(db, { name: "read_key_approval", values: [member, workspace] });
 
-async function decide(db: Db, name: "set_key_approval" | "decline_key_approval", change: Record<string, unknown>) {
+async function decide(
+  db: Database,
+  name: "set_key_approval" | "decline_key_approval",
+  change: Record<string, unknown>,
+) {
   const stamped = { reason: "Known team", requestId: "request-1", ip: "192.0.2.1", email: answered, ...change };
   const row = await one<{ answer: { refused?: string } }>(db, {
     sql: `select private.${name}($1) as answer`,
@@ -54,7 +57,10 @@ async function addMember(db: Database, { workspaceId, role }: { workspaceId: str
 }
 
 /** How many emails with a subject wait for each of these people. */
-async function emailsTo(db: Db, { people, subject }: { people: { id: string }[]; subject: string }): Promise<number[]> {
+async function emailsTo(
+  db: Database,
+  { people, subject }: { people: { id: string }[]; subject: string },
+): Promise<number[]> {
   const rows = await db.query<{ id: string; emails: number }>(
     `select u.id, (
        select count(*)::integer from private.outgoing_mails m where m.recipient = u.email and m.subject = $2

@@ -1,37 +1,48 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { searchAccounts } from "../../admin/accounts.ts";
+import { listAccounts, searchAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
+import { countApprovalRequests } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
+import { WaitingNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Users · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
-  const found = term === "" ? null : await searchAccounts(context, term);
-  return { term, found };
+  const cursor = new URL(request.url).searchParams.get("cursor");
+  const [found, waiting] = await Promise.all([
+    term === "" ? listAccounts(context, cursor) : searchAccounts(context, term),
+    countApprovalRequests(context),
+  ]);
+  return { term, waiting, more: false, nextCursor: null, ...found };
 }
 
 export default function ConsoleUsersPage() {
-  const { term, found } = useLoaderData<typeof loader>();
+  const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
     <ConsolePage title="Console" lead="Accounts, and what protects them.">
+      <WaitingNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or id" term={term} />
-      {found === null ? (
-        <p className="text-muted">Search first: an account's page has its policy, factors, sessions and timeline.</p>
-      ) : (
-        <Card
-          title={`Accounts that match “${term}”`}
-          lead={found.more ? "These are the first 50. Search for more of the email to narrow them." : undefined}
-        >
-          <FoundAccounts accounts={found.accounts} />
-        </Card>
-      )}
+      <Card
+        title={term ? `Accounts that match “${term}”` : "Accounts"}
+        lead={
+          term
+            ? more && "These are the first 50. Search for more of the email to narrow them."
+            : "The newest are first. An account's page has its policy, factors, sessions and timeline."
+        }
+        action={<ButtonLink href="/admin/address-blocks">Address blocks</ButtonLink>}
+      >
+        <FoundAccounts accounts={accounts} />
+        <PageNav label="Pages of accounts" nextCursor={nextCursor} />
+      </Card>
     </ConsolePage>
   );
 }

@@ -1,11 +1,16 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
+import { listProviderHealth, listProviderUsage, listSkippedRoutes } from "../../admin/provider-usage.ts";
 import { listFailingModels, listProviderRoutes } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../http/search-params.ts";
+import { rangeDays, readRange } from "../../studio/range.ts";
+import { RangeForm } from "../../studio/range-form.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -19,40 +24,92 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const runs = term ? await findRuns(context, term) : null;
   const [run] = runs ?? [];
   if (run && runs?.length === 1) throw redirect(`/admin/runs/${run.id}`);
-  const cursor = new URL(request.url).searchParams.get("cursor");
-  const [page, failing] = runs
-    ? [{ models: [], nextCursor: null }, []]
-    : await Promise.all([listProviderRoutes(context, cursor), listFailingModels(context)]);
-  return { term, runs, ...page, failing, now: new Date().toISOString() };
+  const url = new URL(request.url);
+  const now = new Date();
+  const range = readRange(url, { now });
+  if (runs) return { term, range, now: now.toISOString(), runs, state: null };
+  const [page, failing, health, skipped, usage] = await Promise.all([
+    listProviderRoutes(context, url.searchParams.get("cursor")),
+    listFailingModels(context),
+    listProviderHealth(context),
+    listSkippedRoutes(context),
+    listProviderUsage(context, range),
+  ]);
+  return { term, range, now: now.toISOString(), runs: null, state: { ...page, failing, health, skipped, usage } };
 }
 
 export default function ConsoleProvidersPage() {
-  const { term, runs, models, nextCursor, failing, now } = useLoaderData<typeof loader>();
+  const { term, range, now, runs, state } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Providers" lead="Which providers serve each model, and recent failures.">
+    <ConsolePage title="Providers" lead="Which providers serve each model, what they charge, and recent failures.">
       <SearchCard title="Find a run" label="Run id or request id" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>
           <FoundRuns runs={runs} />
         </Card>
       ) : (
-        <>
-          {failing.length > 0 ? (
-            <Notice tone="warn">
-              Failed requests in the last hour:{" "}
-              {failing.map(({ displayName, failed }) => `${displayName} (${failed})`).join(", ")}. Run{" "}
-              <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
-            </Notice>
-          ) : null}
-          <Card
-            title="Routes"
-            lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
-          >
-            <RouteTable models={models} now={now} />
-            <PageNav label="Pages of models" nextCursor={nextCursor} />
-          </Card>
-        </>
+        <ProvidersState {...state} range={range} now={now} />
       )}
     </ConsolePage>
+  );
+}
+
+type Loaded = ReturnType<typeof useLoaderData<typeof loader>>;
+
+function ProvidersState({
+  models,
+  nextCursor,
+  failing,
+  health,
+  skipped,
+  usage,
+  range,
+  now,
+}: NonNullable<Loaded["state"]> & Pick<Loaded, "range" | "now">) {
+  const days = rangeDays(range);
+  return (
+    <>
+      {failing.length > 0 ? (
+        <Notice tone="warn">
+          Failed requests in the last hour:{" "}
+          {failing.map(({ displayName, failed }) => `${displayName} (${failed})`).join(", ")}. Run{" "}
+          <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
+        </Notice>
+      ) : null}
+      <Card
+        title="Health"
+        lead="Runs that each provider answered, and requests that failed, also where another route answered."
+      >
+        <HealthTable health={health} now={now} />
+      </Card>
+      <Card
+        title="Skipped routes"
+        lead="A route that keeps failing is set aside for up to five minutes. Each process of the functions decides that by itself and keeps it in memory, so this shows what runs of the last 15 minutes recorded when they ended: the routes that they skipped."
+      >
+        <SkippedTable routes={skipped} now={now} />
+      </Card>
+      <Card
+        id="usage"
+        title="Usage"
+        lead={`All workspaces from ${days.first} to ${days.last}, UTC, today included as far as it has gone.`}
+        action={
+          <ButtonLink href={`/admin/providers.csv?${new URLSearchParams({ from: days.first, to: days.last })}`}>
+            Download CSV
+          </ButtonLink>
+        }
+      >
+        <div className="space-y-4">
+          <RangeForm range={range} />
+          <ProviderUsageTable usage={usage} />
+        </div>
+      </Card>
+      <Card
+        title="Routes"
+        lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
+      >
+        <RouteTable models={models} now={now} />
+        <PageNav label="Pages of models" nextCursor={nextCursor} keep={["range", "from", "to"]} />
+      </Card>
+    </>
   );
 }

@@ -1,11 +1,21 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { AccountState, FactorList, PolicyCard, SessionList, Timeline } from "../../admin/account-cards.tsx";
+import {
+  AccountLinks,
+  AccountState,
+  FactorList,
+  PolicyCard,
+  SessionList,
+  Timeline,
+} from "../../admin/account-cards.tsx";
 import { readTimeline } from "../../admin/accounts.ts";
+import { AddressBlockTable } from "../../admin/address-block-table.tsx";
+import { listAddressBlocks } from "../../admin/address-blocks.ts";
 import { policySteps } from "../../admin/policy-step.ts";
 import { requireSubject } from "../../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Address } from "../../ui/address.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -14,19 +24,27 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `${data?.account.email ?? "Account"} · Console · Gatehouse` },
 ];
 
+const signedOut = "The account is signed out of every device and app.";
+
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { account, policy } = await requireSubject(context, { admin, subjectId: params.userId });
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("cursor");
-  const timeline = await readTimeline(context, { subjectId: account.id, cursor });
-  const done = Object.entries(policySteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
+  const [timeline, { blocks }] = await Promise.all([
+    readTimeline(context, { subjectId: account.id, cursor }),
+    listAddressBlocks(context, { subjectId: account.id }),
+  ]);
+  const step = searchParams.get("done");
+  const done =
+    step === "sign-out" ? signedOut : (Object.entries(policySteps).find(([name]) => name === step)?.[1].done ?? null);
   const { state, generation, locks } = policy;
-  return { account, policy: { state, generation, locks }, timeline, cursor, done };
+  const oneself = account.id === admin.id;
+  return { account, policy: { state, generation, locks }, timeline, blocks, cursor, done, oneself };
 }
 
 export default function ConsoleUserPage() {
-  const { account, policy, timeline, cursor, done } = useLoaderData<typeof loader>();
+  const { account, policy, timeline, blocks, cursor, done, oneself } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
     <ConsolePage title={account.email ? <Address>{account.email}</Address> : "Account"} lead={account.displayName}>
@@ -34,13 +52,32 @@ export default function ConsoleUserPage() {
       <Card title="State" lead={account.infrastructureAdmin ? "This account may use the console." : undefined}>
         <AccountState account={account} policy={policy} />
         <p className="mt-4 break-all font-mono text-muted text-small">{account.id}</p>
+        <AccountLinks id={account.id} email={account.email} />
       </Card>
       <PolicyCard id={account.id} policy={policy} />
       <Card title="Authenticators">
         <FactorList factors={account.factors} />
       </Card>
-      <Card title="Sessions" lead="Where the account is signed in.">
+      <Card
+        title="Sessions"
+        lead="Where the account is signed in."
+        action={
+          oneself ? null : (
+            <ButtonLink href={`${base}/sign-out`} variant="danger">
+              Sign out everywhere
+            </ButtonLink>
+          )
+        }
+      >
         <SessionList sessions={account.sessions} sessionCount={account.sessionCount} />
+      </Card>
+      <Card
+        id="blocks"
+        title="Address blocks"
+        lead="Blocks in force on addresses of the account's last events and sessions. Failed attempts come from other addresses, too: search for one."
+        action={<ButtonLink href="/admin/address-blocks">Find an address</ButtonLink>}
+      >
+        <AddressBlockTable blocks={blocks} empty="None of the account's recent addresses is blocked." />
       </Card>
       <Card
         id="timeline"

@@ -1,79 +1,143 @@
 import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
-import { approvalLock, requireApprovable, setKeyApproval } from "../../admin/key-approvals.ts";
+import {
+  type ApprovableWorkspace,
+  type ApprovalStep,
+  approvalLock,
+  approvalSteps,
+  decideApproval,
+  requireApprovable,
+} from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-const steps = { approve: "Approve keys", withdraw: "Withdraw the approval" } as const;
-
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data ? steps[data.step] : "Key approval"} · Console · Gatehouse` },
+  { title: `${data?.title ?? "Key approval"} · Console · Gatehouse` },
 ];
+
+/** The request that the admin saw; empty where there was none. */
+const decisionSchema = confirmedChangeSchema.extend({
+  requestedAt: z.union([z.iso.datetime({ offset: true }), z.literal("").transform(() => null)]).default(null),
+});
 
 async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const { step } = params;
-  if (step !== "approve" && step !== "withdraw") throw problem("NOT_FOUND", { requestId: context.requestId });
-  return { admin, step, workspace: await requireApprovable(context, params.workspaceId) } as const;
+  const step = params.step ?? "";
+  if (!Object.hasOwn(approvalSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const workspace = await requireApprovable(context, params.workspaceId);
+  return { admin, step: step as ApprovalStep, workspace };
 }
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
   const kept = keptChange(args.context, { request: args.request, admin });
-  return { step, workspace, lock: approvalLock(admin, workspace), kept };
+  return {
+    title: approvalSteps[step].title,
+    workspace,
+    effects: effectsOf(step, workspace),
+    lock: lockOf(step, workspace) ?? approvalLock(admin, workspace),
+    kept,
+  };
 }
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
   const form = await readForm(args.request, args.context);
-  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  const change = decisionSchema.safeParse(Object.fromEntries(form));
   if (!change.success) return data(unreadable(change.error, form), { status: 400 });
-  const { reason, confirmation } = change.data;
+  const { reason, confirmation, requestedAt } = change.data;
   if (!confirms(confirmation, workspace.name)) {
     const message = "What you typed is not the workspace's name, so nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
-  const asked = { admin, workspace: workspace.id, approved: step === "approve", reason };
-  const done = await setKeyApproval(args.context, asked);
+  const done = await decideApproval(args.context, { admin, step, workspace, requestedAt, reason });
   if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
-  throw redirect(`/admin/workspaces?${new URLSearchParams({ q: workspace.id, done: step })}`, 303);
+  throw redirect(
+    requestedAt === null
+      ? `/admin/workspaces?${new URLSearchParams({ q: workspace.id, done: step })}`
+      : `/admin/approvals?${new URLSearchParams({ done: step })}`,
+    303,
+  );
+}
+
+/** Why a step has nothing to do, or null. */
+function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace): string | null {
+  if (step === "decline" && !request)
+    return "This workspace has no open request. It may have been answered or withdrawn.";
+  if (step === "withdraw" && !approvedAt) return "This workspace has no approval to withdraw.";
+  return null;
+}
+
+/** What a step will do, and what is the case now. */
+function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[] {
+  const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
+  const asked = request
+    ? [
+        `${request.requestedBy ?? "A former member"} requested it on ${utcText(request.requestedAt)}.`,
+        ...(request.note ? [`For: ${request.note}`] : []),
+      ]
+    : [];
+  const keys = `${liveKeys} ${liveKeys === 1 ? "key of it works" : "keys of it work"} now.`;
+  const emails = "The requester and the owners get an email";
+  switch (step) {
+    case "approve":
+      return [
+        `From the moment you confirm, members of ${name} who manage keys can create and rotate them.`,
+        `Its owners: ${owners.filter(Boolean).join(", ") || "none"}. ${keys}`,
+        ...asked,
+        ...(request ? [`${emails} that says so, without your reason.`] : []),
+      ];
+    case "decline":
+      return [
+        `${name} stays without approval, and may request it again. ${keys}`,
+        ...asked,
+        `${emails}. It and the workspace's Keys page show your reason, so write it for them.`,
+      ];
+    case "withdraw":
+      return [
+        `From the moment you confirm, no member creates or rotates a key of ${name}.`,
+        `${keys} They keep working.`,
+        ...(approvedAt
+          ? [`It has been approved since ${utcText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
+          : []),
+      ];
+  }
+}
+
+function utcText(moment: string): string {
+  return `${moment.slice(0, 16).replace("T", " ")} UTC`;
 }
 
 export default function ConsoleApprovalPage() {
-  const { step, workspace, lock, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
-  const { id, name, owners, liveKeys, approvedAt, approvedBy } = workspace;
-  const since = approvedAt
-    ? `It is approved since ${approvedAt.slice(0, 16).replace("T", " ")} UTC, by ${approvedBy ?? "the operator"}.`
-    : "It has no approval now.";
-  const keys = `${liveKeys} ${liveKeys === 1 ? "key of it works" : "keys of it work"} now.`;
-  const effects =
-    step === "approve"
-      ? [
-          `From the moment you confirm, members of ${name} who manage keys can make and rotate them.`,
-          `Its owners: ${owners.filter(Boolean).join(", ") || "none"}. ${keys}`,
-          since,
-        ]
-      : [`From the moment you confirm, nobody makes or rotates a key of ${name}.`, `${keys} They keep working.`, since];
+  const { title, workspace, effects, lock, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  const { id, name, request } = workspace;
+  const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
   return (
-    <ConsolePage title={steps[step]} lead={name}>
+    <ConsolePage title={title} lead={name}>
       <Card title="What will happen">
-        {lock ? (
-          <Notice>{lock}</Notice>
+        {lock && !failed ? (
+          <div className="space-y-4">
+            <Notice>{lock}</Notice>
+            <ButtonLink href={back}>Back</ButtonLink>
+          </div>
         ) : (
           <ChangeForm
             effects={effects}
             confirm={{ text: name, what: "the workspace's name" }}
-            failed={failed}
-            submit={steps[step]}
-            cancelTo={`/admin/workspaces?${new URLSearchParams({ q: id })}`}
+            failed={failed ?? kept}
+            submit={title}
+            cancelTo={back}
+            hidden={{ requestedAt: request?.requestedAt ?? "" }}
           />
         )}
       </Card>

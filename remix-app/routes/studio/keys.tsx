@@ -5,6 +5,8 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { requireFreshUser } from "../../session/user.ts";
+import { readApproval } from "../../studio/keys/approval.ts";
+import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
 import { listKeys, revokeKey, rotateKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
@@ -43,6 +45,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return {
     workspace,
     ...listed,
+    request: listed.approval ? null : await readApproval(context, { userId: user.id, workspaceId: workspace.id }),
     revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
     gatewayUrl: `${context.env.AI_URL}/v1`,
@@ -66,7 +69,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function KeysPage() {
-  const { workspace, approval, keys, revoking, page, nextCursor, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { workspace, approval, request, keys, revoking, page, nextCursor, gatewayUrl, now } =
+    useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const here = `/workspaces/${workspace.id}/ai/keys${page}`;
   const toRevoke = answer ? null : revoking;
@@ -92,12 +96,7 @@ export default function KeysPage() {
       {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
       {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
       {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} has ended already. Nothing was changed.</Notice> : null}
-      {approval ? null : (
-        <Notice tone="warn">
-          This workspace has no approval to make or rotate keys. Ask the platform's administrators; keys that exist keep
-          working.
-        </Notice>
-      )}
+      {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
       <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} here={here} now={now} />
         {nextCursor ? (

@@ -1,0 +1,69 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+const blockSchema = z.object({
+  id: z.uuid(),
+  /** An IPv4 address, or the /64 network of an IPv6 one. */
+  address: z.string(),
+  /** What was tried when there were too many failures. */
+  action: z.string(),
+  /** How many blocks there were within a week, this one included. */
+  level: z.number(),
+  blockedAt: z.string(),
+  blockedUntil: z.string(),
+  active: z.boolean(),
+  liftedAt: z.string().nullable(),
+  liftedBy: z.string().nullable(),
+  liftReason: z.string().nullable(),
+});
+/** A network that may attempt nothing for a while. */
+export type AddressBlock = z.infer<typeof blockSchema>;
+
+const addressSchema = z.union([z.ipv4(), z.ipv6()]);
+const blocksShown = 50;
+
+/** Returns the address that a text is, or null. */
+export function readAddress(term: string): string | null {
+  return addressSchema.safeParse(term).data ?? null;
+}
+
+/**
+ * Returns the blocks in force of an account's recent addresses, all blocks of an address in the last 30 days, or all in
+ * force; at most 50.
+ * @throws Response 503 UNAVAILABLE
+ */
+export async function listAddressBlocks(
+  context: AppLoadContext,
+  { address = null, subjectId = null }: { address?: string | null; subjectId?: string | null },
+): Promise<{ blocks: AddressBlock[]; more: boolean }> {
+  const args = { of_address: address, subject_id: subjectId, page_size: blocksShown + 1 };
+  const schema = z.array(blockSchema);
+  const found = await callFunction(context, { name: "private.list_address_blocks", args, schema });
+  return { blocks: found.slice(0, blocksShown), more: found.length > blocksShown };
+}
+
+/** @throws Response 404 where there is no such block, 503 UNAVAILABLE */
+export async function requireAddressBlock(context: AppLoadContext, blockId: string | undefined): Promise<AddressBlock> {
+  const id = z.uuid().safeParse(blockId);
+  const args = { block_id: id.data };
+  const schema = blockSchema.nullable();
+  const block = id.success ? await callFunction(context, { name: "private.read_address_block", args, schema }) : null;
+  if (block) return block;
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such block." });
+}
+
+/** Lets the network of a block attempt again. Its limits continue. */
+export function liftAddressBlock(
+  context: AppLoadContext,
+  { admin, ...change }: { admin: InfrastructureAdmin; block: string; reason: string },
+): Promise<ConsoleChange> {
+  const refusals = {
+    not_found: { status: 404, message: "There is no such block." },
+    expired: { status: 409, message: "This block has expired meanwhile. Nothing was changed." },
+  } as const;
+  return actInConsole(context, { admin, name: "lift_address_block", change, refusals });
+}

@@ -1,0 +1,121 @@
+import { attemptResult } from "../studio/runs/run-facts.ts";
+import { DataTable } from "../ui/data-table.tsx";
+import { formatCount } from "../ui/format-amount.ts";
+import { Moment } from "../ui/moment.tsx";
+import { Usd } from "../ui/money.tsx";
+import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
+
+/** Each provider: what it answered and failed lately, by class of failure. */
+export function HealthTable({ health, now }: { health: readonly ProviderHealth[]; now: string }) {
+  return (
+    <DataTable
+      caption="Health of providers"
+      rows={health}
+      rowKey={({ provider }) => provider}
+      empty="No provider has an enabled route or a recent call. Add a route on the Models page."
+      columns={[
+        {
+          label: "Provider",
+          cell: ({ provider, routes }) => (
+            <>
+              <span className="font-medium">{provider}</span>
+              <span className="block text-muted text-small">
+                {routes === 1 ? "1 enabled route" : `${formatCount(routes)} enabled routes`}
+              </span>
+            </>
+          ),
+        },
+        { label: "State", small: "aside", cell: (row) => <State health={row} /> },
+        {
+          label: "Answered in the last hour",
+          numeric: true,
+          cell: ({ answeredLastHour }) => formatCount(answeredLastHour),
+        },
+        { label: "Failed in the last hour", numeric: true, cell: ({ failedLastHour }) => formatCount(failedLastHour) },
+        { label: "Failures of 24 hours", cell: ({ failures }) => <Failures failures={failures} now={now} /> },
+      ]}
+    />
+  );
+}
+
+function State({ health: { answeredLastHour, failedLastHour } }: { health: ProviderHealth }) {
+  if (failedLastHour === 0)
+    return answeredLastHour > 0 ? "Working" : <span className="text-muted">No recent call</span>;
+  if (answeredLastHour === 0) return <span className="text-bad">Failing</span>;
+  return <span className="text-warn">Failing at times</span>;
+}
+
+function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now: string }) {
+  if (failures.length === 0) return <span className="text-muted">None</span>;
+  return (
+    <ul className="text-small">
+      {failures.map(({ failure, failed, lastAt }) => (
+        <li key={failure}>
+          {attemptResult({ status: null, failure })}: {formatCount(failed)},{" "}
+          <span className="text-muted">
+            last <Moment at={lastAt} now={now} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Routes that runs skipped lately. */
+export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[]; now: string }) {
+  return (
+    <DataTable
+      caption="Skipped routes"
+      rows={routes}
+      rowKey={({ model, provider, providerModel }) => `${model} ${provider} ${providerModel}`}
+      empty="No run of the last 15 minutes skipped a route."
+      columns={[
+        {
+          label: "Route",
+          cell: ({ model, displayName, provider, providerModel }) => (
+            <>
+              <span className="font-medium">{displayName ?? model}</span>
+              <span className="block break-all text-muted text-small">
+                {provider}, {providerModel}
+              </span>
+            </>
+          ),
+        },
+        { label: "Skipped by runs", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
+        { label: "Last run", small: "aside", cell: ({ lastAt }) => <Moment at={lastAt} now={now} /> },
+      ]}
+    />
+  );
+}
+
+/** What providers served and charged over all workspaces, by the account that they bill. */
+export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] }) {
+  return (
+    <DataTable
+      caption="Usage by provider and account"
+      rows={usage}
+      rowKey={({ provider, billingName, billingAccount }) => JSON.stringify([provider, billingName, billingAccount])}
+      empty="No run in these days."
+      from="lg"
+      columns={[
+        {
+          label: "Provider",
+          cell: ({ provider, billingName, billingAccount }) => (
+            <>
+              <span className="font-medium">{provider ?? "None"}</span>
+              <span className="block break-all text-muted text-small">
+                {billingAccount === null ? "No account named" : `Account ${billingAccount}`}
+                {billingName === null || billingName === provider ? "" : `, billed by ${billingName}`}
+              </span>
+            </>
+          ),
+        },
+        { label: "Runs", numeric: true, cell: ({ requests }) => formatCount(requests) },
+        { label: "Failed", numeric: true, cell: ({ failed }) => formatCount(failed) },
+        { label: "Input tokens", numeric: true, cell: ({ inputTokens }) => formatCount(inputTokens) },
+        { label: "Output tokens", numeric: true, cell: ({ outputTokens }) => formatCount(outputTokens) },
+        { label: "Cost", numeric: true, small: "aside", cell: ({ costUsd }) => <Usd amount={costUsd} /> },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,85 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import type { CsvColumn } from "../http/csv.ts";
+import { rangeDays } from "../studio/range.ts";
+import { runAttempt } from "../studio/runs/run-schema.ts";
+import { callFunction } from "../supabase/data-api.ts";
+
+const healthSchema = z.array(
+  z.object({
+    provider: z.string(),
+    /** Enabled routes of enabled models. */
+    routes: z.number(),
+    /** Runs. */
+    answeredLastHour: z.number(),
+    lastAnswerAt: z.string().nullable(),
+    /** Requests to the provider. */
+    failedLastHour: z.number(),
+    /** Of the last 24 hours by class, the latest first. */
+    failures: z.array(runAttempt.pick({ failure: true }).extend({ failed: z.number(), lastAt: z.string() })),
+  }),
+);
+/** What a provider answered and failed lately. */
+export type ProviderHealth = z.infer<typeof healthSchema>[number];
+
+const skippedSchema = z.array(
+  z.object({
+    model: z.string(),
+    /** Null where the model is gone. */
+    displayName: z.string().nullable(),
+    provider: z.string(),
+    providerModel: z.string(),
+    skipped: z.number(),
+    lastAt: z.string(),
+  }),
+);
+/** A route that runs skipped because it was cooling down. */
+export type SkippedRoute = z.infer<typeof skippedSchema>[number];
+
+const usageSchema = z.array(
+  z.object({
+    /** Null for runs that reached no provider. */
+    provider: z.string().nullable(),
+    billingName: z.string().nullable(),
+    billingAccount: z.string().nullable(),
+    requests: z.number(),
+    failed: z.number(),
+    inputTokens: z.number(),
+    outputTokens: z.number(),
+    /** Exact decimal text. */
+    costUsd: z.string(),
+  }),
+);
+/** What a provider served and charged to an account, over all workspaces. */
+export type ProviderUsage = z.infer<typeof usageSchema>[number];
+
+/** Returns each provider's answers of the last hour and failures of the last day. @throws Response 503 UNAVAILABLE */
+export function listProviderHealth(context: AppLoadContext): Promise<ProviderHealth[]> {
+  return callFunction(context, { name: "private.list_provider_health", schema: healthSchema });
+}
+
+/** Returns the routes that runs of the last 15 minutes skipped. @throws Response 503 UNAVAILABLE */
+export function listSkippedRoutes(context: AppLoadContext): Promise<SkippedRoute[]> {
+  return callFunction(context, { name: "private.list_skipped_routes", schema: skippedSchema });
+}
+
+/** Returns what each provider served in a range of whole UTC days, highest cost first. @throws Response 503 UNAVAILABLE */
+export function listProviderUsage(
+  context: AppLoadContext,
+  range: { from: string; to: string },
+): Promise<ProviderUsage[]> {
+  const { first: first_day, last: last_day } = rangeDays(range);
+  const args = { first_day, last_day };
+  return callFunction(context, { name: "private.list_provider_usage", args, schema: usageSchema });
+}
+
+export const providerUsageColumns: readonly CsvColumn<ProviderUsage>[] = [
+  { name: "provider", value: ({ provider }) => provider },
+  { name: "billing_name", value: ({ billingName }) => billingName },
+  { name: "billing_account", value: ({ billingAccount }) => billingAccount },
+  { name: "requests", value: ({ requests }) => requests },
+  { name: "failed", value: ({ failed }) => failed },
+  { name: "input_tokens", value: ({ inputTokens }) => inputTokens },
+  { name: "output_tokens", value: ({ outputTokens }) => outputTokens },
+  { name: "cost_usd", value: ({ costUsd }) => costUsd },
+];

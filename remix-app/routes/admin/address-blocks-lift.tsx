@@ -1,0 +1,68 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Lift the block · Console · Gatehouse" }];
+
+const list = "/admin/address-blocks";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  return { block: await requireAddressBlock(context, params.blockId), kept: keptChange(context, { request, admin }) };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const block = await requireAddressBlock(context, params.blockId);
+  const form = await readForm(request, context);
+  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  const { reason, confirmation } = change.data;
+  if (!confirms(confirmation, block.address)) {
+    const message = "What you typed is not the blocked address, so nothing was changed.";
+    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+  }
+  const done = await liftAddressBlock(context, { admin, block: block.id, reason });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect(`${list}?${new URLSearchParams({ q: block.address.replace(/\/64$/, ""), done: "lift" })}`, 303);
+}
+
+export default function ConsoleLiftBlockPage() {
+  const { block, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  const { address, active, blockedUntil } = block;
+  return (
+    <ConsolePage title="Lift the block" lead={address}>
+      <Card title="What will happen">
+        {active || failed ? (
+          <ChangeForm
+            effects={[
+              `From the moment you confirm, sign-ins and other attempts from ${address} are made again.`,
+              "Limits on failed attempts continue, and too many failures block the address again.",
+              "This block no longer makes the next one longer.",
+              `It would end on ${blockedUntil.slice(0, 16).replace("T", " ")} UTC.`,
+            ]}
+            confirm={{ text: address, what: "the blocked address" }}
+            failed={failed ?? kept}
+            submit="Lift the block"
+            cancelTo={list}
+          />
+        ) : (
+          <div className="space-y-4">
+            <Notice>This block is no longer in force.</Notice>
+            <ButtonLink href={list}>Back to address blocks</ButtonLink>
+          </div>
+        )}
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,48 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { AddressBlockTable } from "../../admin/address-block-table.tsx";
+import { listAddressBlocks, readAddress } from "../../admin/address-blocks.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { SearchCard } from "../../admin/search-card.tsx";
+import { searchTerm } from "../../http/search-params.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Address blocks · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const term = searchTerm(request);
+  const address = readAddress(term);
+  const found = term && !address ? null : await listAddressBlocks(context, { address });
+  return { term, found, done: new URL(request.url).searchParams.has("done") };
+}
+
+export default function ConsoleAddressBlocksPage() {
+  const { term, found, done } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage
+      title="Address blocks"
+      lead="Addresses that failed so often that they may attempt nothing for a while."
+    >
+      {done ? (
+        <Notice tone="good">The block is lifted. Attempts from this address are counted as before.</Notice>
+      ) : null}
+      <SearchCard title="Find an address" label="IPv4 or IPv6 address" term={term} />
+      {found ? (
+        <Card
+          title={term ? `Blocks of ${term} in the last 30 days` : "Blocks in force"}
+          lead={found.more ? "These are the 50 that last longest. Search for an address to see its own." : undefined}
+        >
+          <AddressBlockTable
+            blocks={found.blocks}
+            empty={term ? "This address was not blocked in the last 30 days." : "No address is blocked now."}
+          />
+        </Card>
+      ) : (
+        <Notice tone="warn">Enter a whole address, such as 203.0.113.7 or 2001:db8::7.</Notice>
+      )}
+    </ConsolePage>
+  );
+}

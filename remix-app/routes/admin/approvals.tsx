@@ -1,0 +1,41 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { approvalSteps, countApprovalRequests, listApprovalRequests } from "../../admin/key-approvals.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { WaitingTable } from "../../admin/workspace-table.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { countText } from "../../ui/count-text.ts";
+import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Approvals · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const { searchParams } = new URL(request.url);
+  const [count, page] = await Promise.all([
+    countApprovalRequests(context),
+    listApprovalRequests(context, searchParams.get("cursor")),
+  ]);
+  const done = Object.entries(approvalSteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
+  return { count, ...page, done };
+}
+
+export default function ConsoleApprovalsPage() {
+  const { count, waiting, nextCursor, done } = useLoaderData<typeof loader>();
+  return (
+    <ConsolePage title="Approvals" lead="Workspaces that wait for approval to create keys.">
+      {done ? <Notice tone="good">{done}</Notice> : null}
+      <Card
+        title={count === 0 ? "Waiting" : `Waiting (${countText(count)})`}
+        lead="The longest wait is first."
+        action={<ButtonLink href="/admin/workspaces">Approved workspaces</ButtonLink>}
+      >
+        <WaitingTable waiting={waiting} />
+        <PageNav label="Pages of requests" nextCursor={nextCursor} />
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,14 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listProviderUsage, providerUsageColumns } from "../../admin/provider-usage.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { csvFile } from "../../http/csv.ts";
+import { rangeDays, readFileRange } from "../../studio/range.ts";
+
+/** Usage by provider and account over all workspaces, as on the page of the same address, as a file. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const range = readFileRange(request, context);
+  const { first, last } = rangeDays(range);
+  const pages = [await listProviderUsage(context, range)];
+  return csvFile(providerUsageColumns, { name: `providers ${first} ${last}`, pages });
+}

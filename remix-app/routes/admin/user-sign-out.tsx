@@ -1,0 +1,77 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
+import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
+import { ChangeForm } from "../../admin/change-form.tsx";
+import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
+import { requireSubject } from "../../admin/policy-steps.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { count } from "../../admin/words.ts";
+import { readForm } from "../../http/form.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Sign out everywhere · Console · Gatehouse" }];
+
+async function requireTarget({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const { account } = await requireSubject(context, { admin, subjectId: params.userId });
+  // An account without an email is confirmed by its id.
+  return { admin, account, name: account.email ?? account.id };
+}
+
+export async function loader(args: LoaderFunctionArgs) {
+  const { admin, account, name } = await requireTarget(args);
+  return {
+    id: account.id,
+    name,
+    sessions: account.sessionCount,
+    oneself: account.id === admin.id,
+    kept: keptChange(args.context, { request: args.request, admin }),
+  };
+}
+
+export async function action(args: ActionFunctionArgs) {
+  const { admin, account, name } = await requireTarget(args);
+  const form = await readForm(args.request, args.context);
+  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  const { reason, confirmation } = change.data;
+  if (!confirms(confirmation, name)) return data(refused(notConfirmed, form), { status: notConfirmed.status });
+  const done = await signAccountOut(args.context, { admin, subject: account.id, reason });
+  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  throw redirect(`/admin/users/${account.id}?done=sign-out`, 303);
+}
+
+export default function ConsoleSignOutPage() {
+  const { id, name, sessions, oneself, kept } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  const base = `/admin/users/${id}`;
+  return (
+    <ConsolePage title="Sign out everywhere" lead={name}>
+      <Card title="What will happen">
+        {oneself ? (
+          <div className="space-y-4">
+            <Notice>{ownSignOut}</Notice>
+            <ButtonLink href="/settings/security">Security</ButtonLink>
+          </div>
+        ) : (
+          <ChangeForm
+            effects={[
+              `${name} is signed out of every browser and device (${count(sessions, "session")} now), at once.`,
+              "What apps hold for the account ends too: app sessions, tokens for the gateway, and sign-ins under way.",
+              "Keys of workspaces keep working. The account can sign in again as before.",
+              "If any session ends, its owner gets an email that says so.",
+            ]}
+            confirm={{ text: name, what: name === id ? "the account's id" : "the account's email" }}
+            failed={failed ?? kept}
+            submit="Sign out everywhere"
+            cancelTo={base}
+          />
+        )}
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,83 @@
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { TextArea } from "../../ui/field.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import type { ApprovalState } from "./approval.ts";
+
+/** Characters; also a check of the database. */
+export const maxNoteLength = 500;
+
+/** Whether a workspace may create keys, with the way to request it. Its forms post to the approval's own page. */
+export function ApprovalCard({
+  workspaceId,
+  approval: { approved, request },
+  now,
+  failed,
+}: {
+  workspaceId: string;
+  approval: ApprovalState;
+  now: string;
+  /** A request that was not sent, and why. */
+  failed?: { note: string; error: string } | undefined;
+}) {
+  const action = `/workspaces/${workspaceId}/ai/keys/approval`;
+  if (approved) return <Notice tone="good">This workspace is approved: create and rotate keys as you need.</Notice>;
+  if (request?.state === "open") {
+    const { requestedAt, requestedBy, note } = request;
+    return (
+      <Card
+        id="approval"
+        title="Waiting for approval"
+        lead={
+          <>
+            Requested on {utcTime.format(new Date(requestedAt))} UTC by <bdi>{requestedBy ?? "a former member"}</bdi> (
+            <Moment at={requestedAt} now={now} />
+            ). An administrator of this service answers by email. Existing keys keep working.
+          </>
+        }
+      >
+        <div className="space-y-4">
+          {note ? <p className="wrap-anywhere max-w-prose whitespace-pre-line">{note}</p> : null}
+          <PostForm action={action}>
+            <input type="hidden" name="intent" value="withdraw" />
+            <input type="hidden" name="requestedAt" value={requestedAt} />
+            <Button variant="secondary">Withdraw request</Button>
+          </PostForm>
+        </div>
+      </Card>
+    );
+  }
+  return (
+    <Card
+      id="approval"
+      title="Request approval"
+      lead="An administrator of this service must approve this workspace before it can create or rotate keys. Existing keys keep working."
+    >
+      <div className="space-y-4">
+        {request?.state === "declined" && request.answeredAt ? (
+          <Notice tone="warn">
+            The request of {utcTime.format(new Date(request.requestedAt))} UTC was declined{" "}
+            <Moment at={request.answeredAt} now={now} />. Reason:{" "}
+            <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
+          </Notice>
+        ) : null}
+        <PostForm action={action} className="max-w-120 space-y-4" noValidate>
+          <input type="hidden" name="intent" value="request" />
+          <TextArea
+            name="note"
+            label="What are the keys for?"
+            hint="Optional. The administrators read it."
+            maxLength={maxNoteLength}
+            defaultValue={failed?.note}
+            error={failed?.error}
+          />
+          <Button>Request approval</Button>
+        </PostForm>
+      </div>
+    </Card>
+  );
+}
+
+const utcTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });

@@ -1,0 +1,71 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
+import { maxNoteLength } from "./approval-card.tsx";
+import { approvalRequestMail } from "./approval-mail.ts";
+
+/** A workspace's latest request for approval. */
+const approvalRequest = z.object({
+  state: z.enum(["open", "withdrawn", "approved", "declined"]),
+  /** Also names the request where it is withdrawn or answered. */
+  requestedAt: z.string(),
+  requestedBy: z.string().nullable(),
+  note: z.string().nullable(),
+  answeredAt: z.string().nullable(),
+  declineReason: z.string().nullable(),
+});
+const approvalState = z.object({ approved: z.boolean(), request: approvalRequest.nullable() });
+/** Whether a workspace may create keys, and its latest request. */
+export type ApprovalState = z.infer<typeof approvalState>;
+
+const answer = z.union([
+  approvalState.extend({ outcome: z.literal("read") }),
+  z.object({ outcome: z.literal("not_allowed") }),
+]);
+
+const noteSchema = z.string().trim().max(maxNoteLength, `Use at most ${maxNoteLength} characters`).default("");
+
+/** The forms of the approval card. */
+export const approvalFormSchema = z.discriminatedUnion("intent", [
+  z.object({ intent: z.literal("request"), note: noteSchema }),
+  z.object({ intent: z.literal("withdraw"), requestedAt: z.iso.datetime({ offset: true }) }),
+]);
+export type ApprovalForm = z.infer<typeof approvalFormSchema>;
+
+/** Returns the state of a workspace's approval. @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
+export function readApproval(context: AppLoadContext, member: StudioMember): Promise<ApprovalState> {
+  return call(context, { member, name: "read_key_approval" });
+}
+
+/**
+ * Requests approval, which emails the infrastructure admins, or withdraws the request. Repeating either is harmless.
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export function changeApprovalRequest(
+  context: AppLoadContext,
+  {
+    form,
+    member,
+    requester,
+    workspaceName,
+  }: { form: ApprovalForm; member: StudioMember; requester: string; workspaceName: string },
+): Promise<ApprovalState> {
+  if (form.intent === "withdraw") {
+    const args = { requested_at: form.requestedAt };
+    return call(context, { member, name: "withdraw_key_approval_request", args });
+  }
+  const { note } = form;
+  const email = approvalRequestMail({ requester, workspaceName, note }, { origin: context.env.BASE_URL });
+  return call(context, { member, name: "request_key_approval", args: { note, email } });
+}
+
+async function call(
+  context: AppLoadContext,
+  asked: { member: StudioMember; name: string; args?: object },
+): Promise<ApprovalState> {
+  const read = await callAsMember(context, { ...asked, schema: answer });
+  if (read.outcome === "read") return read;
+  const detail = "Your role in this workspace does not allow managing keys.";
+  throw problem("FORBIDDEN", { requestId: context.requestId, detail });
+}

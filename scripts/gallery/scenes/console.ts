@@ -51,6 +51,31 @@ const file = (name: string, json: object) => ({
   buffer: Buffer.from(JSON.stringify(json)),
 });
 
+/** The address of a page about a workspace that has requested approval. */
+const ofRequest =
+  (at: (workspaceId: string) => string) =>
+  async ({ world }: Scene) => {
+    const account = await world.createAccount("Nadia Lind", "nadia.lind");
+    const workspace = await world.ownWorkspace(account);
+    await world.query(
+      `insert into ai.key_approval_requests (workspace_id, requested_by, note)
+       values ($1, $2, 'Nightly summaries of support tickets, about 200 calls a day.')`,
+      [workspace, account.id],
+    );
+    return at(workspace);
+  };
+
+/** The address of a page about a blocked address. */
+const ofBlock =
+  (at: (blockId: string) => string) =>
+  async ({ world }: Scene) => {
+    const [block] = await world.query<{ id: string }>(
+      `insert into private.address_blocks (address, action, level, blocked_until)
+       values ('203.0.113.7', 'password', 2, now() + interval '1 hour') returning id`,
+    );
+    return at(block?.id ?? "");
+  };
+
 /** What infrastructure admins see. */
 export const consoleStates = statesOf("Console", [
   ["Users", "admin/accounts", "admin", "/admin"],
@@ -80,6 +105,10 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("MFA is required of this account from now on.").waitFor();
     },
   ],
+  ["Sign out everywhere", "admin/user-sign-out", "admin", ofMember("/sign-out")],
+  ["Address blocks", "admin/address-blocks", "admin", ofBlock(() => "/admin/address-blocks")],
+  ["Address blocks, none of an address", "admin/address-blocks", "admin", "/admin/address-blocks?q=198.51.100.9"],
+  ["Lift a block", "admin/address-blocks-lift", "admin", ofBlock((id) => `/admin/address-blocks/${id}/lift`)],
   ["Recovery", "admin/recovery", "admin", "/admin/recovery"],
   ["Recovery, wrong email", "admin/recovery", "admin", "/admin/recovery?email=nadia"],
   [
@@ -132,6 +161,9 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("The new secret").waitFor();
     },
   ],
+  ["Approvals", "admin/approvals", "admin", ofRequest(() => "/admin/approvals")],
+  ["Approve keys", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/approve`)],
+  ["Decline a request", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/decline`)],
   ["Key approvals", "admin/workspaces", "admin", "/admin/workspaces"],
   ["Key approvals, found", "admin/workspaces", "admin", "/admin/workspaces?q=Northern"],
   ["Key approvals, none found", "admin/workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],

@@ -37,6 +37,20 @@ const withCredits =
     return empty("/credits")(scene);
   };
 
+/** The keys page of a guest whose workspace has requested approval, and was declined if there is a reason. */
+const requested = (declineReason: string | null) => async (scene: Scene) => {
+  const person = whose(scene);
+  const workspace = await scene.world.ownWorkspace(person);
+  await scene.world.query(
+    `insert into ai.key_approval_requests (workspace_id, requested_by, note, state, answered_at, decline_reason)
+     select $1, $2, 'Nightly summaries of support tickets, about 200 calls a day.',
+       case when $3::text is null then 'open' else 'declined' end, case when $3 is not null then now() end, $3`,
+    [workspace, person.id, declineReason],
+  );
+  return `/workspaces/${workspace}/ai/keys`;
+};
+
+
 /** What a workspace's calls use and cost, and who may make them. */
 export const studioStates = statesOf("AI studio", [
   ["Overview", "studio/overview", "user", busy("")],
@@ -78,6 +92,9 @@ export const studioStates = statesOf("AI studio", [
     ({ world }) => `/workspaces/${world.busy}/ai/keys?revoke=${world.keyId}`,
   ],
   ["Keys, none and no approval", "studio/keys", "guest", empty("/keys")],
+  ["Keys, approval requested", "studio/keys", "guest", requested(null)],
+  ["Keys, request declined", "studio/keys", "guest", requested("Use the workspace of your team, which is approved.")],
+  ["Request approval", "studio/keys-approval", "guest", empty("/keys/approval")],
   [
     "Keys, revoked",
     "studio/keys",

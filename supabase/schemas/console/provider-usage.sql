@@ -94,24 +94,37 @@ create or replace function private.list_provider_usage(first_day date, last_day 
 as $$
 declare
   live_from date := (select s.before from ai.usage_sealed_days s);
+  changed_days date[] := array(
+    select distinct c.day from ai.usage_changed_days c where c.day between first_day and last_day and c.day < live_from
+  );
 begin
   return (
     with changed as (
       select distinct c.workspace_id, c.day
       from ai.usage_changed_days c
-      where c.day between first_day and last_day and c.day < live_from
+      where c.day = any (changed_days)
     ), parts as (
-      select u.provider_id, u.billing_name, u.billing_account, u.requests, u.failed, u.input_tokens, u.output_tokens, u.cost_usd
+      -- Each part is grouped by itself: its groups are few, and are hashed rather than sorted.
+      select u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
+        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd
       from ai.usage_daily u
-      where u.day between first_day and least(last_day, live_from - 1)
-        and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
+      where u.day between first_day and least(last_day, live_from - 1) and u.day <> all (changed_days)
+      group by u.provider_id, u.billing_name, u.billing_account
       union all
-      select s.provider_id, s.billing_name, s.billing_account, s.requests, s.failed, s.input_tokens, s.output_tokens, s.cost_usd
+      select u.provider_id, u.billing_name, u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens),
+        sum(u.output_tokens), sum(u.cost_usd)
+      from ai.usage_daily u
+      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
+      group by u.provider_id, u.billing_name, u.billing_account
+      union all
+      select s.provider_id, s.billing_name, s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens),
+        sum(s.output_tokens), sum(s.cost_usd)
       from changed c
       cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
+      group by s.provider_id, s.billing_name, s.billing_account
       union all
-      select ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*), count(*) filter (where r.status = 'failed'),
-        sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint, sum(r.cost_usd)
+      select ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
+        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd)
       from ai.runs r
       where r.created_at >= greatest(first_day, live_from)::timestamptz and r.created_at < (last_day + 1)::timestamptz
       group by 1, 2, 3

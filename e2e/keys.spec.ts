@@ -95,13 +95,21 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   for (const secret of [first, second]) expect(file).not.toContain(secret);
 });
 
-test("without an approval keys are listed, and the page says whom to ask", async ({ page, member }) => {
+test("without an approval keys are listed, and the page requests it and withdraws the request", async ({
+  page,
+  member,
+}) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "AI studio" }).click();
   await page.getByRole("link", { name: "Keys" }).click();
-  await expect(page.getByText("has no approval to make or rotate keys")).toBeVisible();
   await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);
+  await page.getByLabel("What are the keys for?").fill("Nightly summaries");
+  await page.getByRole("button", { name: "Request approval" }).click();
+  await expect(page.getByText(/^Requested on .* UTC by/)).toBeVisible();
+  await expect(page.getByText("Nightly summaries")).toBeVisible();
+  await page.getByRole("button", { name: "Withdraw request" }).click();
+  await expect(page.getByRole("button", { name: "Request approval" })).toBeVisible();
 });
 
 test("a key stays to be copied while another tab enters another account, and goes with a sign-out", async ({

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { mailsTo } from "../../e2e/mailbox.ts";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { newAddress } from "../testing/visitor.ts";
@@ -52,6 +53,11 @@ describe("a workspace's approval of keys", () => {
     expect(declined.location).toBe("/admin/approvals?done=decline");
     expect((await admin.browser.get("/admin/approvals?done=decline")).words).toContain("The request is declined.");
     expect((await owner.get(keys)).words).toContain(`Reason: ${reason}`);
+
+    const subjects = async (email: string) => (await mailsTo(email)).map(({ subject }) => subject);
+    const patience = { timeout: 20_000 };
+    await expect.poll(() => subjects(admin.email), patience).toContain("A workspace requests approval for API keys");
+    await expect.poll(() => subjects(person.email), patience).toContain("The request for API keys was declined");
 
     await ask("The night team");
     const approve = `/admin/workspaces/${workspace.id}/approve`;

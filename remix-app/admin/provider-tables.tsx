@@ -102,7 +102,7 @@ export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] 
           label: "Provider",
           cell: ({ provider, billingName, billingAccount }) => (
             <>
-              <span className="font-medium">{provider ?? "None"}</span>
+              <span className="font-medium">{provider ?? "Not recorded"}</span>
               <span className="block break-all text-muted text-small">
                 {billingAccount === null ? "No account named" : `Account ${billingAccount}`}
                 {billingName === null || billingName === provider ? "" : `, billed by ${billingName}`}

@@ -301,6 +301,7 @@ const outsideExports: Record<string, string> = {
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.key_approvals.approved_by": "an act of the operator's office",
+  "ai.key_approval_requests.requested_by": "the workspace's request, which its Keys page shows",
 };
 
 /** Columns whose rows the export lists. */

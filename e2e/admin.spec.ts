@@ -77,7 +77,10 @@ test("every page of the console is well made", async ({ page, context, member })
   const admin = await enterConsole(context);
   const recovery = new URLSearchParams({ email: member.email });
   for (const path of [
+    "/admin",
     `/admin?q=${admin.id}`,
+    "/admin/address-blocks",
+    "/admin/approvals",
     `/admin/recovery?${recovery}`,
     `/admin/recovery/new?${recovery}`,
     "/admin/apps/partner",

@@ -71,10 +71,10 @@ export function AccountState({
 /** The other pages of the console about an account. */
 export function AccountLinks({ id, email }: Pick<Account, "id" | "email">) {
   const links = [
-    ...(email ? [{ label: "Recovery", to: `/admin/recovery?${new URLSearchParams({ email })}` }] : []),
-    { label: "Workspaces", to: `/admin/workspaces?${new URLSearchParams({ q: id })}` },
-    { label: "Credits", to: `/admin/credits/member/${id}` },
-    { label: "Audit log", to: `/admin/audit?${new URLSearchParams({ target: id })}` },
+    ...(email ? [{ label: "Recover the account", to: `/admin/recovery?${new URLSearchParams({ email })}` }] : []),
+    { label: "Workspaces of the account", to: `/admin/workspaces?${new URLSearchParams({ q: id })}` },
+    { label: "Credits of the account", to: `/admin/credits/member/${id}` },
+    { label: "Audit log of the account", to: `/admin/audit?${new URLSearchParams({ target: id })}` },
   ];
   return (
     <nav aria-label="About this account" className="mt-4 flex flex-wrap gap-x-5 gap-y-2">

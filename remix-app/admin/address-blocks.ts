@@ -46,14 +46,14 @@ export async function listAddressBlocks(
   return { blocks: found.slice(0, blocksShown), more: found.length > blocksShown };
 }
 
-/** @throws Response 404 where there is no such block, 503 UNAVAILABLE */
+/** Returns a block. @throws Response 404 for an unknown id, 503 UNAVAILABLE */
 export async function requireAddressBlock(context: AppLoadContext, blockId: string | undefined): Promise<AddressBlock> {
   const id = z.uuid().safeParse(blockId);
   const args = { block_id: id.data };
   const schema = blockSchema.nullable();
   const block = id.success ? await callFunction(context, { name: "private.read_address_block", args, schema }) : null;
   if (block) return block;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such block." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This block does not exist." });
 }
 
 /** Lets the network of a block attempt again. Its limits continue. */
@@ -62,7 +62,7 @@ export function liftAddressBlock(
   { admin, ...change }: { admin: InfrastructureAdmin; block: string; reason: string },
 ): Promise<ConsoleChange> {
   const refusals = {
-    not_found: { status: 404, message: "There is no such block." },
+    not_found: { status: 404, message: "This block does not exist." },
     expired: { status: 409, message: "This block has expired meanwhile. Nothing was changed." },
   } as const;
   return actInConsole(context, { admin, name: "lift_address_block", change, refusals });

@@ -24,7 +24,12 @@ const answer = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 
-const noteSchema = z.string().trim().max(maxNoteLength, `Use at most ${maxNoteLength} characters`).default("");
+const noteSchema = z
+  .string()
+  // Forms send a line break as two characters, and their limits count one.
+  .transform((note) => note.replaceAll("\r\n", "\n").trim())
+  .pipe(z.string().max(maxNoteLength, `Use at most ${maxNoteLength} characters`))
+  .default("");
 
 /** The forms of the approval card. */
 export const approvalFormSchema = z.discriminatedUnion("intent", [

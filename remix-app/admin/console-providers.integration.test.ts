@@ -147,6 +147,26 @@ test("an admin finds a run by its id and its request id", async () => {
   expect((await admin.browser.get("/admin/providers?q=nothing")).words).toContain("No run matches.");
 });
 
+test("the console shows each provider's health and its usage, whose file has the page's exact figures", async () => {
+  const { words, text } = await admin.browser.get("/admin/providers?range=7d");
+  expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
+  expect(words).toMatch(/Key rejected: \d/);
+  const day = new Date().toISOString().slice(0, 10);
+  expect(words).toContain(`to ${day}, UTC`);
+  const [, href = ""] = /href="(\/admin\/providers\.csv[^"]*)"/.exec(text) ?? [];
+  const file = await admin.browser.get(href.replaceAll("&amp;", "&"));
+  const [head, ...lines] = file.text.trim().split("\r\n");
+  expect(head).toBe("provider,billing_name,billing_account,requests,failed,input_tokens,output_tokens,cost_usd");
+  const exact =
+    lines
+      .find((line) => line.startsWith("demo,,,"))
+      ?.split(",")
+      .at(-1) ?? "none";
+  expect(text).toContain(exact);
+  expect((await admin.browser.get("/admin/providers.csv?from=nonsense&to=2026-01-01")).status).toBe(400);
+  expect((await (await enter(owner)).get("/admin/providers.csv")).status).toBe(403);
+});
+
 /** The address of the page after the last of some. */
 const nextPage = (pages: { text: string }[]) => /href="([^"]+)"[^>]*>Next page/.exec(pages.at(-1)?.text ?? "")?.[1];
 

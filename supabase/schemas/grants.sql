@@ -331,6 +331,7 @@ grant execute on function
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
   ai.read_run(uuid, uuid, uuid),
   ai.find_run(uuid),
+  ai.list_run_filters(uuid, uuid),
   ai.run_summary(ai.runs, boolean),
   ai.run_detail(ai.runs, boolean),
   ai.describe_run_content(uuid, uuid, uuid),

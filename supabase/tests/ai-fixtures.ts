@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { type RateLimits, readRateLimits, type ToldLimits } from "../functions/_gateway/admission/rate-limits.ts";
 import type { Run } from "../functions/_gateway/database.ts";
-import { runCost } from "../functions/_gateway/runs/run-cost.ts";
+import { costOfCalls } from "../functions/_shared/call-price.ts";
 import type { TokenCounts } from "../functions/_shared/money.ts";
 import { createUser, type Database, one } from "./database.ts";
 
@@ -191,7 +191,7 @@ export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
     usage_source: "provider",
     ...(rest.usage_source === "unavailable"
       ? {}
-      : { route, estimated, ...usage, ...runCost(run, [{ route, usage, basis: estimated ? "guess" : "final" }]) }),
+      : { route, estimated, ...usage, ...costOfCalls(run, [{ route, usage }]) }),
     latency_ms: 5,
     steps: [{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }],
     ...rest,

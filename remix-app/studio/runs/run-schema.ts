@@ -1,13 +1,15 @@
 import { z } from "zod";
 import { attemptFailures } from "#shared/attempt.ts";
+import { labelPattern } from "#shared/labels.ts";
 import { exactUtcText, offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../../http/list-page.ts";
 import { amountText as amount } from "../../ui/format-amount.ts";
+import { pricingFacts, runPricing } from "./pricing-schema.ts";
 
 const count = z.number().int();
 
-/** A run as its workspace's members see it; the answer of `ai.run_summary`. */
-export const runSummary = z.object({
+/** A run as its workspace's members see it. */
+const runFacts = z.object({
   id: z.uuid(),
   requestId: z.string(),
   createdAt: exactUtcText,
@@ -20,7 +22,14 @@ export const runSummary = z.object({
   keyId: z.uuid().nullable(),
   keyName: z.string().nullable(),
   appId: z.uuid().nullable(),
+  appName: z.string().nullable(),
+  /** Who made the call; for a key, who created it. */
+  memberId: z.uuid().nullable(),
+  memberName: z.string().nullable(),
+  /** Who made the call; null for keys. */
   userId: z.uuid().nullable(),
+  /** Null where the workspace hides what providers charge. */
+  provider: z.string().nullable(),
   streamed: z.boolean(),
   status: z.enum(["running", "succeeded", "failed", "cancelled"]),
   httpStatus: count.nullable(),
@@ -45,7 +54,13 @@ export const runSummary = z.object({
   latencyMs: count.nullable(),
 });
 
+/** A run with what its price is explained by; the answer of `ai.run_summary`. */
+export const runSummary = runFacts.extend({ priced: pricingFacts });
+
 export type RunSummary = z.infer<typeof runSummary>;
+
+/** A run as the API answers it. */
+const runBody = runFacts.extend({ pricing: runPricing });
 
 /** One step of a run: what kind, how it went, how long it took; never what was said. */
 export const runStep = z.object({
@@ -78,13 +93,22 @@ export const runUnitPrice = z.object({ minInputTokens: count, inputUsd: amount, 
 
 export type RunUnitPrice = z.infer<typeof runUnitPrice>;
 
+/** What a run changed in the ledger: its usage, and an adjustment where its actual counts arrived after an estimate. */
+export const runLedgerEntry = z.object({
+  kind: z.enum(["usage", "adjustment"]),
+  /** Charged; negative where credits were returned. */
+  credits: amount,
+  createdAt: exactUtcText,
+});
+
 /** A page of runs, as the API answers it. */
-export const runPage = z.object({ runs: z.array(runSummary), nextCursor: z.string().nullable() });
+export const runPage = z.object({ runs: z.array(runBody), nextCursor: z.string().nullable() });
 /** One run, as the API answers it. attempts and unitPrices are null where the workspace hides what providers charge. */
-export const runWithSteps = runSummary.extend({
+export const runWithSteps = runBody.extend({
   steps: z.array(runStep),
   attempts: z.array(runAttempt).nullable(),
   unitPrices: z.array(runUnitPrice).nullable(),
+  ledger: z.array(runLedgerEntry),
 });
 
 const day = z.iso.date().refine((text) => !text.startsWith("0000"));
@@ -105,10 +129,10 @@ export const runFilter = z.object({
   status: z.enum(["running", "succeeded", "failed", "cancelled"]).optional(),
   keyId: z.uuid().optional(),
   appId: z.uuid().optional(),
-  requestId: z
-    .string()
-    .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
-    .optional(),
+  memberId: z.uuid().optional(),
+  provider: name.optional(),
+  entityId: z.string().regex(labelPattern).optional(),
+  requestId: z.string().regex(labelPattern).optional(),
 });
 
 /** How a page of runs is asked for. */

@@ -4,8 +4,19 @@ import { type Tariff, tierPrices, unitPrice } from "#shared/money.ts";
 import { jsonNumber } from "#shared/raw-json.ts";
 import { pageOf, position, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
+import { exactAmounts } from "../../ui/format-amount.ts";
 import { callAsMember, type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
-import { type RunFilter, type RunSummary, type RunUnitPrice, runAttempt, runStep, runSummary } from "./run-schema.ts";
+import { pricingOf } from "./pricing.ts";
+import type { RunPricing } from "./pricing-schema.ts";
+import {
+  type RunFilter,
+  type RunSummary,
+  type RunUnitPrice,
+  runAttempt,
+  runLedgerEntry,
+  runStep,
+  runSummary,
+} from "./run-schema.ts";
 import { type KeptContent, readSaid, type Said } from "./said.ts";
 
 const price = z.object({
@@ -28,10 +39,12 @@ export const runDetail = z
     run: runSummary,
     steps: z.array(runStep),
     attempts: z.array(runAttempt).nullable(),
+    ledger: z.array(runLedgerEntry),
     answeredBy: route.nullable(),
   })
   .transform(({ answeredBy, ...detail }) => ({
     ...detail,
+    pricing: pricingOf(detail.run),
     provider: answeredBy && { route: answeredBy.position, name: answeredBy.provider, model: answeredBy.model },
     unitPrices: answeredBy && unitPricesOf(answeredBy, detail.run.servedTier ?? undefined),
   }));
@@ -49,7 +62,12 @@ function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPr
 }
 
 const listed = z.union([
-  z.object({ outcome: z.literal("listed"), runs: z.array(runSummary), continueBefore: position.nullish() }),
+  z.object({
+    outcome: z.literal("listed"),
+    runs: z.array(runSummary),
+    continueBefore: position.nullish(),
+    unknown: z.enum(["keyId", "appId", "memberId", "provider"]).nullish(),
+  }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const read = z.union([
@@ -57,13 +75,20 @@ const read = z.union([
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
+const unknownWords = {
+  keyId: "keyId: This workspace has no such key.",
+  appId: "appId: There is no such app.",
+  memberId: "memberId: There is no such account.",
+  provider: "provider: There is no such provider, or this workspace does not show providers.",
+} as const;
+
 /** How many runs a page looks at for a filter that has no index. */
 const scanLimit = 10_000;
 
 /**
  * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty and
  * still have a next one: it looked at {@link scanLimit} runs.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor or a filter by what does not exist, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(
   context: AppLoadContext,
@@ -75,6 +100,7 @@ export async function listRuns(
   const args = { filter, before, page_size: limit + 1, scan_limit: scanLimit };
   const answer = await callAsMember(context, { member, name: "list_runs", args, schema: listed });
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
+  if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownWords[answer.unknown] });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
   return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
@@ -98,22 +124,22 @@ export async function readRun(
 }
 
 /** One run for an API's answer. */
-export function runDetailBody({ run, steps, attempts, unitPrices }: RunDetail): object {
-  const prices = unitPrices?.map(({ minInputTokens, inputUsd, outputUsd }) => ({
-    minInputTokens,
-    inputUsd: jsonNumber(inputUsd),
-    outputUsd: jsonNumber(outputUsd),
-  }));
-  return { ...runBody(run), steps, attempts, unitPrices: prices ?? null };
+export function runDetailBody({ run, steps, attempts, unitPrices, ledger }: RunDetail): object {
+  const entries = ledger.map((entry) => ({ ...entry, credits: jsonNumber(entry.credits) }));
+  return { ...runBody(run), steps, attempts, unitPrices: exactAmounts(unitPrices), ledger: entries };
 }
 
 /** A run for an API's answer: amounts are JSON numbers with their exact digits. */
 export function runBody(run: RunSummary): object {
+  const { priced: _, ...facts } = run;
+  return { ...(exactAmounts(facts) as object), pricing: pricingBody(pricingOf(run)) };
+}
+
+function pricingBody({ calls, markup, ...pricing }: RunPricing): object {
   return {
-    ...run,
-    billedCredits: jsonNumber(run.billedCredits),
-    unmeteredCredits: jsonNumber(run.unmeteredCredits),
-    costUsd: run.costUsd === null ? null : jsonNumber(run.costUsd),
+    ...(exactAmounts(pricing) as object),
+    markup: markup === null ? null : jsonNumber(markup),
+    calls: calls?.map((call) => ({ ...call, multiplier: jsonNumber(call.multiplier) })) ?? null,
   };
 }
 

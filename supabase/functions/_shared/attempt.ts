@@ -1,3 +1,5 @@
+import type { TokenCounts } from "./money.ts";
+
 /** Why a request to a provider failed: a closed list, so that no text of a provider is kept. */
 export const attemptFailures = [
   "unreachable",
@@ -35,4 +37,9 @@ export type Attempt = {
   /** The provider may charge for it although its answer was not used. */
   may_have_charged?: true;
   latency_ms: number;
+  /** What it is charged for, where its run is charged for several requests: the run's own counts are their sum. */
+  charged?: ChargedUse;
 };
+
+/** What a request to a provider is charged for, with what else decides its price. */
+export type ChargedUse = TokenCounts & { served_tier?: string; stated_cost_usd?: string };

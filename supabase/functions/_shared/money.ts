@@ -47,40 +47,111 @@ const creditDecimals = 8;
 /** What providers call the tier of their list prices: OpenAI, Anthropic and Groq. */
 const listPriceTiers: ReadonlySet<string> = new Set(["auto", "default", "standard", "on_demand"]);
 
-/**
- * Returns what usage costs in USD, exactly. Settlement books this amount.
- * @param servedTier the service tier that the provider's answer names; one without a price is charged as the default tier
- */
+/** What a call is charged for, in the order of a price list. */
+export const priceItems = [
+  "input",
+  "cached_input",
+  "cache_write",
+  "cache_write_1h",
+  "audio_input",
+  "image_input",
+  "output",
+  "audio_output",
+  "request_fee",
+] as const;
+export type PriceItem = (typeof priceItems)[number];
+
+/** One class of tokens, or the fees, of a call: `count` × `unitPrice` = `amount`, exactly. */
+export type PriceLine = {
+  item: PriceItem;
+  count: number;
+  /** Whose price applies, where the tier has none for the item itself. */
+  pricedAs: PriceItem;
+  /** USD per million tokens with the tier's multiplier, or USD per fee. */
+  unitPrice: Decimal;
+  /** USD. */
+  amount: Decimal;
+};
+
+/** The price list of a call, and what it comes to. */
+export type PricedUsage = { tier: PriceTier; multiplier: Decimal; lines: PriceLine[] };
+
+/** Returns what usage costs in USD, exactly: the sum of {@link priceUsage}'s lines. Settlement books this amount. */
 export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: string): Decimal {
+  return sumOfLines(priceUsage(tariff, counts, servedTier).lines);
+}
+
+/** Returns the sum of lines in USD, exactly. */
+export function sumOfLines(lines: readonly PriceLine[]): Decimal {
+  return lines.map(({ amount }) => amount).reduce(add, nothing);
+}
+
+/**
+ * Returns the tier that applies to usage, and a line for each class of tokens that was used.
+ * @param servedTier the service tier that the provider's answer names; one without a price is charged as the default tier
+ * @throws RangeError for a route without a price
+ */
+export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: string): PricedUsage {
   const input = counts.input_tokens ?? 0;
+  const { tier, multiplier } = priceFor(tariff, input, servedTier);
+  if (!tier) throw new RangeError("a route without a price");
+  return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
+}
+
+/** Returns how much of each item usage counts, without items of 0. Parts of the input never exceed the whole of it. */
+export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
-  let rest = input;
+  let rest = counts.input_tokens ?? 0;
   function part(tokens = 0): number {
     const counted = Math.min(tokens, rest);
     rest -= counted;
     return counted;
   }
-  const cached = part(counts.cached_input_tokens);
-  const written1h = part(counts.cache_write_1h_tokens);
-  const written = part(counts.cache_write_tokens);
-  const audioInput = part(counts.audio_input_tokens);
-  const imageInput = part(counts.image_input_tokens);
+  const parts = {
+    cached_input: part(counts.cached_input_tokens),
+    cache_write_1h: part(counts.cache_write_1h_tokens),
+    cache_write: part(counts.cache_write_tokens),
+    audio_input: part(counts.audio_input_tokens),
+    image_input: part(counts.image_input_tokens),
+  };
   const audioOutput = Math.min(counts.audio_output_tokens ?? 0, output);
-  const { tier, multiplier } = priceFor(tariff, input, servedTier);
-  if (!tier) throw new RangeError("a route without a price");
-  const tokenCost = total([
-    [rest, tier.input],
-    [cached, tier.cached_input ?? tier.input],
-    [written, tier.cache_write ?? tier.input],
-    [written1h, tier.cache_write_1h ?? tier.cache_write ?? tier.input],
-    [audioInput, tier.audio_input ?? tier.input],
-    [imageInput, tier.image_input ?? tier.input],
-    [output - audioOutput, tier.output],
-    [audioOutput, tier.audio_output ?? tier.output],
-  ]);
-  const fees = total([[counts.fee_requests ?? 0, tier.request_fee ?? "0"]]);
-  return add(multiply(multiply(tokenCost, perMillion), multiplier), fees);
+  const used: Record<PriceItem, number> = {
+    ...parts,
+    input: rest,
+    output: output - audioOutput,
+    audio_output: audioOutput,
+    request_fee: counts.fee_requests ?? 0,
+  };
+  return priceItems.map((item) => ({ item, count: used[item] })).filter(({ count }) => count !== 0);
 }
+
+/** Returns the lines of usage at the prices of one tier. */
+export function priceLines(
+  counts: TokenCounts,
+  { tier, multiplier }: Pick<PricedUsage, "tier" | "multiplier">,
+): PriceLine[] {
+  return usageItems(counts).map(({ item, count }) => {
+    const pricedAs = [item, ...insteadOf[item]].find((name) => tier[name] !== undefined) ?? item;
+    const price = parseDecimal(tier[pricedAs] ?? "0");
+    const isFee = item === "request_fee";
+    const unitPrice = isFee ? price : multiply(price, multiplier);
+    const total = multiply({ units: BigInt(count), scale: 0 }, unitPrice);
+    return { item, count, pricedAs, unitPrice, amount: isFee ? total : multiply(total, perMillion) };
+  });
+}
+
+/** The prices that stand in for one that a tier does not have. Fees without a price are free. */
+const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
+  input: [],
+  cached_input: ["input"],
+  cache_write: ["input"],
+  cache_write_1h: ["cache_write", "input"],
+  audio_input: ["input"],
+  image_input: ["input"],
+  output: [],
+  audio_output: ["output"],
+  request_fee: [],
+};
 
 /**
  * Returns the prices that a served tier is charged at, by ascending `min_input_tokens`, and what they are multiplied by.
@@ -127,13 +198,6 @@ export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: st
 /** Returns an amount in credits, rounded half to even, at the rate that `ai.begin_run` answers. */
 export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal {
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
-}
-
-function total(parts: readonly (readonly [number, string])[]): Decimal {
-  return parts
-    .filter(([count]) => count !== 0)
-    .map(([count, price]) => multiply({ units: BigInt(count), scale: 0 }, parseDecimal(price)))
-    .reduce(add, nothing);
 }
 
 function priceFor(

@@ -30,20 +30,22 @@ $$;
 comment on function private.find_runs(text) is
   'Returns the run with an id, and the newest 20 runs of the last 31 days with a request id.';
 
+-- Definer: reads accounts and apps, which the service role cannot.
 create or replace function private.read_run(run_id uuid) returns jsonb
   language sql
   stable
-  security invoker
+  security definer
   set search_path = ''
 as $$
   select ai.run_detail(r, true) || jsonb_build_object(
     'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
-    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account)
+    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
+    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
   )
   from ai.find_run(run_id) as r
   left join public.workspaces w on w.id = r.workspace_id
   where r.id is not null
 $$;
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace and who bills it, with the facts that the workspace hides from its '
-  'members; null where the run does not exist.';
+  'Returns ai.run_detail of any run with its workspace, its member''s email and who bills it, with the facts that the '
+  'workspace hides from its members; null where the run does not exist.';

@@ -28,7 +28,11 @@ declare
   of_status text := filter ->> 'status';
   of_key uuid := (filter ->> 'keyId')::uuid;
   of_app uuid := (filter ->> 'appId')::uuid;
+  of_member uuid := (filter ->> 'memberId')::uuid;
+  of_provider text := filter ->> 'provider';
+  of_entity text := filter ->> 'entityId';
   of_request text := filter ->> 'requestId';
+  unknown_name text;
   scanned_to record;
   older_than timestamptz;
   found_runs jsonb;
@@ -36,8 +40,14 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
+  unknown_name := ai.unknown_run_filter(workspace, filter);
+  if unknown_name is not null then
+    return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
+  end if;
   -- A request id has an index. The other filters have none, which every call would pay for.
-  if of_request is not null or num_nonnulls(of_model, of_feature, of_status, of_key, of_app) = 0 then
+  if of_request is not null
+    or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
+  then
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
@@ -59,6 +69,9 @@ begin
       and (of_status is null or scanned.status = of_status)
       and (of_key is null or scanned.key_id = of_key)
       and (of_app is null or scanned.app_id = of_app)
+      and (of_member is null or scanned.actor_id = of_member)
+      and (of_provider is null or ai.run_provider(scanned.routes, scanned.route) = of_provider)
+      and (of_entity is null or scanned.entity_id = of_entity)
     order by scanned.created_at desc, scanned.id desc
     limit page_size
   ) r;
@@ -87,9 +100,87 @@ end
 $$;
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
-  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, requestId. '
+  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
+  'provider, entityId, requestId; unknown names the first of them whose value does not exist. '
   'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
   'from, and null when no older run can match.';
+
+create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when filter ? 'keyId' and not exists (
+      select from ai.keys k where k.id = (filter ->> 'keyId')::uuid and k.workspace_id = workspace
+    ) then 'keyId'
+    when filter ? 'appId' and not exists (select from private.apps a where a.id = (filter ->> 'appId')::uuid) then 'appId'
+    when filter ? 'memberId' and not exists (
+      select from public.profiles p where p.id = (filter ->> 'memberId')::uuid
+    ) then 'memberId'
+    when filter ? 'provider' and not (
+      ai.cost_visible(workspace) and exists (select from ai.model_prices p where p.provider_id = filter ->> 'provider')
+    ) then 'provider'
+  end
+$$;
+comment on function ai.unknown_run_filter(uuid, jsonb) is
+  'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider where the workspace hides '
+  'providers; null when all exist. Former members and apps of a workspace have runs, so they are known.';
+
+-- Definer: as ai.list_runs.
+create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'ended', k.revoked_at is not null or coalesce(k.expires_at <= now(), false)
+      ) order by k.created_at desc, k.id), '[]')
+      from (
+        select * from ai.keys o where o.workspace_id = workspace order by o.created_at desc, o.id limit 100
+      ) k
+    ),
+    'apps', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
+      from (
+        select o.id, o.display_name
+        from private.app_workspaces l
+        join private.apps o on o.id = l.app_id
+        where l.workspace_id = workspace
+        order by o.display_name, o.id
+        limit 100
+      ) a
+    ),
+    'members', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', m.user_id, 'name', m.name)), '[]')
+      from public.list_workspace_members(workspace, page_size => 100) m
+    ),
+    'providers', case when ai.cost_visible(workspace) then (
+      select coalesce(jsonb_agg(p.id order by p.id), '[]')
+      from (
+        select distinct r.provider_id as id
+        from ai.model_routes r
+        join ai.model_grants g on g.model_id = r.model_id
+        join public.workspaces w on w.id = workspace and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+        order by 1
+        limit 100
+      ) p
+    ) end
+  );
+end
+$$;
+comment on function ai.list_run_filters(uuid, uuid) is
+  'Values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
+  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null where the workspace hides them.';
 
 create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
   language plpgsql
@@ -107,6 +198,7 @@ declare
   of_app uuid := (filter ->> 'appId')::uuid;
   of_key uuid := (filter ->> 'keyId')::uuid;
   of_lineage uuid := (select k.lineage_id from ai.keys k where k.id = of_key);
+  of_provider text := filter ->> 'provider';
   day date;
 begin
   -- Sums do not count open runs apart, and today has none.
@@ -123,6 +215,7 @@ begin
         and (of_feature is null or u.feature = of_feature)
         and (of_app is null or u.app_id = of_app)
         and (of_key is null or u.key_lineage_id = of_lineage)
+        and (of_provider is null or u.provider_id = of_provider)
         and (of_status is null or case of_status when 'failed' then u.failed > 0 else u.requests > u.failed end)
       order by u.day desc
       limit 1
@@ -209,14 +302,22 @@ as $$
         route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
       )
     ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
     'answeredBy', case when cost_visible then
       jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
     end
   )
 $$;
 comment on function ai.run_detail(ai.runs, boolean) is
-  'Returns { run, steps, attempts, answeredBy }: a run''s summary, what it did, its requests to providers, and the route that '
-  'answered with its prices of then. attempts and answeredBy are null where provider cost is hidden.';
+  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its ledger '
+  'entries as credits charged, and the route that answered with its prices at that time. attempts and answeredBy are null '
+  'where provider cost is hidden.';
 
 create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
   language sql
@@ -237,6 +338,9 @@ as $$
     'keyId', (run).key_id,
     'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
     'appId', (run).app_id,
+    'appName', ai.app_label((run).app_id),
+    'memberId', (run).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
     'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
     'streamed', (run).streamed,
     'status', (run).status,
@@ -258,9 +362,43 @@ as $$
     'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
     'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
     'firstByteMs', (run).first_byte_ms,
-    'latencyMs', (run).latency_ms
+    'latencyMs', (run).latency_ms,
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end,
+    'priced', ai.run_pricing_facts(run, cost_visible)
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
-  'A run for its workspace''s members. servedTier and costUsd are null where the workspace''s policy hides what providers '
-  'charge.';
+  'A run for its workspace''s members. servedTier, provider and costUsd are null where the workspace''s policy hides what '
+  'providers charge.';
+
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', (
+      select coalesce(jsonb_agg(r), '[]')
+      from jsonb_array_elements((run).routes) as r
+      where (r ->> 'position')::smallint = (run).route
+        or jsonb_path_exists((run).attempts, '$[*] ? (exists (@.charged) && @.route == $position)', jsonb_build_object(
+          'position', r -> 'position'
+        ))
+    ),
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end
+$$;
+comment on function ai.run_pricing_facts(ai.runs, boolean) is
+  'Returns what the web server explains a run''s cost by: whether and why credits were due and, where provider cost is '
+  'visible, the markup, the prices of the routes that were charged, and the requests to providers.';

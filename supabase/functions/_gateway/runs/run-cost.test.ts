@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type CallUse, factsOf, runCost, totalCounts } from "./run-cost.ts";
+import { costOfCalls } from "../../_shared/call-price.ts";
+import { type CallUse, factsOf, totalCounts } from "./run-cost.ts";
 
 const flat = (price: string) => [{ min_input_tokens: 0, input: price, output: price }];
 const run = {
@@ -24,21 +25,21 @@ describe("the cost of a run", () => {
   test("charges each call at its own route and tier", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
     // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar; the sum of the input would be of another tier.
-    expect(runCost(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
+    expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
   test("charges a guess as it is", () => {
-    expect(runCost(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
+    expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
   test("charges what the provider states where its route trusts that, and its own prices otherwise", () => {
     // OpenRouter's usage accounting states `cost`.
     const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
-    expect(runCost(trusting, [stated]).cost_usd).toBe("0.0031");
-    expect(runCost(trusting, [call(1, 1_000, 100)]).cost_usd).toBe("0.0011");
-    expect(runCost(run, [stated]).cost_usd).toBe("0.0011");
+    expect(costOfCalls(trusting, [stated]).cost_usd).toBe("0.0031");
+    expect(costOfCalls(trusting, [call(1, 1_000, 100)]).cost_usd).toBe("0.0011");
+    expect(costOfCalls(run, [stated]).cost_usd).toBe("0.0011");
     expect(factsOf(trusting, [stated])).toEqual({ served_tier: "odd" });
   });
 
@@ -49,7 +50,7 @@ describe("the cost of a run", () => {
     ["0.0000000000015", "0.000000000002"],
   ] as const)("is rounded to the database's twelve decimals: %s", ([statedCostUsd, cost_usd]) => {
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
-    expect(runCost(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
+    expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
   test("marks a tier without a price, and keeps the other marks", () => {
@@ -64,7 +65,7 @@ describe("the cost of a run", () => {
   });
 
   test("charges nothing without calls, and a route that is unknown as the first", () => {
-    expect(runCost(run, [])).toEqual({ cost_usd: "0", credits: "0" });
-    expect(runCost(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
+    expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
+    expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });
 });

@@ -1,4 +1,5 @@
 import type { Attempt } from "../../_shared/attempt.ts";
+import { costOfCalls, type RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import { isNearTokenLimit } from "../admission/rate-limits.ts";
@@ -10,7 +11,7 @@ import type { Asked } from "../surface.ts";
 import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { CountsSoFar } from "./open-runs.ts";
-import { type CallUse, factsOf, type RunCost, runCost, totalCounts } from "./run-cost.ts";
+import { type CallUse, factsOf, totalCounts } from "./run-cost.ts";
 import type { Outcome, Step, UsageSource } from "./settlements.ts";
 
 /** How a run ended. */
@@ -71,11 +72,12 @@ export function openRun(
   const traced: TracedStep[] = [];
   const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
   const finished: CallUse[] = [];
+  const charges = new Map<Attempt, CallUse>();
   const release = openRuns.track(run, () => {
     const { route, ...usage } = progress;
     const calls: CallUse[] = [...finished, ...(route === undefined ? [] : [{ route, usage, basis: "guess" as const }])];
     const { input_tokens = 0, output_tokens = 0 } = totalCounts(calls);
-    return { route, input_tokens, output_tokens, cost_usd: runCost(run, calls).cost_usd };
+    return { route, input_tokens, output_tokens, cost_usd: costOfCalls(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
   function providerOf(last: CallUse | undefined) {
@@ -100,6 +102,7 @@ export function openRun(
     },
     finishCall(use) {
       finished.push(use);
+      noteCharge(charges, use, attempts);
       this.dispatched = false;
       progress.input_tokens = 0;
       progress.output_tokens = 0;
@@ -112,8 +115,9 @@ export function openRun(
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finished, ...(end.use ? [end.use] : [])];
       const source = usageSource(calls, { ...end, attempts });
-      const cost = runCost(run, calls);
+      const cost = costOfCalls(run, calls);
       const provider = providerOf(calls.at(-1));
+      if (end.use) noteCharge(charges, end.use, attempts);
       const outcome: Outcome = {
         created_at: run.created_at,
         id: run.run_id,
@@ -130,7 +134,7 @@ export function openRun(
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
-        ...(attempts.length > 0 ? { attempts: [...attempts] } : {}),
+        ...(attempts.length > 0 ? { attempts: reportedAttempts(attempts, charges) } : {}),
         key_unused: finished.length === 0 && (end.keyUnused ?? false),
       };
       const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
@@ -176,6 +180,21 @@ function withUse(steps: readonly TracedStep[], calls: readonly CallUse[]): Trace
   return steps.map((step) => {
     const use = step.type === "model" ? left.shift() : undefined;
     return use ? { ...step, usage: use.usage, servedTier: use.servedTier } : step;
+  });
+}
+
+/** Notes the request that a call is charged for: the last one to its route. */
+function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
+  const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);
+  if (attempt && !charges.has(attempt)) charges.set(attempt, use);
+}
+
+/** The attempts as the database keeps them: the run's own counts are enough for what one call is charged for. */
+function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
+  return attempts.map((attempt) => {
+    const use = charges.size > 1 ? charges.get(attempt) : undefined;
+    if (!use) return attempt;
+    return { ...attempt, charged: { ...use.usage, served_tier: use.servedTier, stated_cost_usd: use.statedCostUsd } };
   });
 }
 

@@ -1,9 +1,9 @@
 import type { Attempt } from "../../_shared/attempt.ts";
+import type { RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createBatchQueue } from "../batch-queue.ts";
 import { sqlState } from "../connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
-import type { RunCost } from "./run-cost.ts";
 
 /** How a run ended, as `ai.settle_runs` takes it: usage and cost of all its provider calls together. */
 export type Outcome = TokenCounts &

@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { attemptFailures } from "#shared/attempt.ts";
+import { priceItems } from "#shared/money.ts";
+import { amountText as amount } from "../../ui/format-amount.ts";
+
+const count = z.number().int();
+const price = amount.optional();
+const tokens = count.optional();
+
+const route = z.object({
+  position: count,
+  provider: z.string(),
+  model: z.string(),
+  prices: z.array(
+    z.object({
+      service_tier: z.string().optional(),
+      min_input_tokens: count,
+      input: amount,
+      cached_input: price,
+      cache_write: price,
+      cache_write_1h: price,
+      output: amount,
+      audio_input: price,
+      audio_output: price,
+      image_input: price,
+      request_fee: price,
+    }),
+  ),
+  tier_multipliers: z.record(z.string(), z.number()).optional(),
+  trusts_stated_cost: z.boolean().optional(),
+});
+
+const charged = z.object({
+  input_tokens: tokens,
+  cached_input_tokens: tokens,
+  cache_write_tokens: tokens,
+  cache_write_1h_tokens: tokens,
+  audio_input_tokens: tokens,
+  image_input_tokens: tokens,
+  output_tokens: tokens,
+  reasoning_tokens: tokens,
+  audio_output_tokens: tokens,
+  fee_requests: tokens,
+  served_tier: z.string().optional(),
+  stated_cost_usd: amount.optional(),
+});
+
+/** The answer of `ai.run_pricing_facts`. Everything from `markup` on is absent where provider cost is hidden. */
+export const pricingFacts = z.object({
+  cacheWrite1hTokens: count,
+  exempt: z.boolean(),
+  swept: z.boolean(),
+  idempotent: z.boolean(),
+  askedProvider: z.boolean(),
+  reservedCredits: amount.nullable(),
+  markup: amount.optional(),
+  creditsPerUsd: amount.optional(),
+  route: count.nullish(),
+  routes: z.array(route).default([]),
+  attempts: z
+    .array(
+      z.object({
+        route: count,
+        failure: z.enum(attemptFailures).optional(),
+        may_have_charged: z.boolean().optional(),
+        charged: charged.optional(),
+      }),
+    )
+    .default([]),
+});
+
+export type PricingFacts = z.infer<typeof pricingFacts>;
+
+/** Why a run's credits are not simply its tokens at list prices. */
+export const pricingNotes = [
+  "running",
+  "not_called",
+  "usage_unknown",
+  "exempt",
+  "partial",
+  "estimated",
+  "swept",
+  "stated_cost",
+  "several_calls",
+  "not_itemised",
+  "uncounted_attempts",
+  "repeats_free",
+] as const;
+
+export type PricingNote = (typeof pricingNotes)[number];
+
+/**
+ * A line of a run's cost. `stated_cost` is a provider's own price of a call, `not_itemised` what the stored counts do not
+ * explain, and `rounding` the difference to the 12 decimals that are booked.
+ */
+export const pricingLine = z.object({
+  /** The number of the call in a run with several. */
+  call: count.nullable(),
+  item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
+  /** Tokens, or requests with a fee; null for amounts that have no count. */
+  count: count.nullable(),
+  /** Whose price applies, where the item has none of its own. */
+  pricedAs: z.enum(priceItems).nullable(),
+  /** Per million tokens, or per request with a fee. */
+  unitPriceUsd: amount.nullable(),
+  amountUsd: amount.nullable(),
+});
+
+export type PricingLine = z.infer<typeof pricingLine>;
+
+/** The price list that applied to a call. */
+export const pricingCall = z.object({
+  call: count,
+  route: count,
+  provider: z.string(),
+  model: z.string(),
+  /** As the provider's answer names it; null for the default tier. */
+  serviceTier: z.string().nullable(),
+  minInputTokens: count,
+  multiplier: amount,
+});
+
+export type PricingCall = z.infer<typeof pricingCall>;
+
+/** How a run was priced. Where provider cost is hidden, calls, prices, amounts, costUsd, markup and creditsPerUsd are null. */
+export const runPricing = z.object({
+  lines: z.array(pricingLine),
+  calls: z.array(pricingCall).nullable(),
+  costUsd: amount.nullable(),
+  markup: amount.nullable(),
+  creditsPerUsd: amount.nullable(),
+  billedCredits: amount,
+  unmeteredCredits: amount,
+  reservedCredits: amount.nullable(),
+  notes: z.array(z.enum(pricingNotes)),
+});
+
+export type RunPricing = z.infer<typeof runPricing>;

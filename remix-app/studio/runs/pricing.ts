@@ -1,0 +1,175 @@
+import { bookedUsd, type CallPrice, type ChargedCall, priceCall, routeOf } from "#shared/call-price.ts";
+import { add, type Decimal, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
+import { priceLines, sumOfLines, type TokenCounts, tierPrices, usageItems } from "#shared/money.ts";
+import type { PricingCall, PricingFacts, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
+import type { RunSummary } from "./run-schema.ts";
+
+type Route = PricingFacts["routes"][number];
+type Attempt = PricingFacts["attempts"][number];
+type Charged = NonNullable<Attempt["charged"]>;
+type PricedCall = { call: ChargedCall; price: CallPrice };
+type Explained = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal };
+
+const zero: Decimal = { units: 0n, scale: 0 };
+
+/**
+ * Explains what a run cost by the function that settlement charges with. The lines always add up to the booked cost: what
+ * the stored counts do not explain is a line of its own.
+ */
+export function pricingOf(run: RunSummary): RunPricing {
+  const { priced, costUsd, billedCredits, unmeteredCredits } = run;
+  const explained = costUsd === null ? null : explain(run, parseDecimal(costUsd));
+  return {
+    lines: explained?.lines ?? unpriced(countsOf(run)),
+    calls: explained?.calls ?? null,
+    costUsd,
+    markup: priced.markup ?? null,
+    creditsPerUsd: priced.creditsPerUsd ?? null,
+    billedCredits,
+    unmeteredCredits,
+    reservedCredits: priced.reservedCredits,
+    notes: notesOf(run, explained),
+  };
+}
+
+function explain(run: RunSummary, cost: Decimal): Explained {
+  const found = explainedPart(run, cost);
+  const rest = add(cost, multiply(found.amount, { units: -1n, scale: 0 }));
+  if (rest.units === 0n) return found;
+  const item = comesTo(found.amount, cost) ? "rounding" : "not_itemised";
+  return { ...found, lines: [...found.lines, amountLine(item, rest)] };
+}
+
+/** The lines of a run's calls, as far as its stored counts explain its cost. */
+function explainedPart(run: RunSummary, cost: Decimal): Explained {
+  const { routes, route, attempts } = run.priced;
+  const separate = attempts.flatMap((attempt) =>
+    attempt.charged ? [chargedCall(attempt.route, attempt.charged)] : [],
+  );
+  const together: ChargedCall = {
+    route: route ?? 0,
+    usage: countsOf(run),
+    ...(run.servedTier === null ? {} : { servedTier: run.servedTier }),
+  };
+  const tokens = { lines: unpriced(together.usage), calls: [], amount: zero };
+  if (routes.length === 0) return tokens;
+  if (separate.length > 0) {
+    return itemise(
+      routes,
+      separate.map((call) => ({ call, price: priceCall(routes, call) })),
+    );
+  }
+  const prices = [priceCall(routes, together), ...pricesOfTiers(routes, together)];
+  const price = prices.find(({ amount }) => comesTo(amount, cost));
+  if (price) return itemise(routes, [{ call: together, price }]);
+  if (!routeOf(routes, together).trusts_stated_cost) return tokens;
+  const stated = { ...together, statedCostUsd: formatDecimal(cost) };
+  const { lines, calls, amount } = itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
+  return { lines: [...tokens.lines, ...lines], calls, amount };
+}
+
+/** Several calls whose counts were not kept apart together reach a tier that none of them was charged at. */
+function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
+  const route = routeOf(routes, call);
+  const { prices, multiplier } = tierPrices(route, call.servedTier);
+  return prices.map((tier) => {
+    const lines = priceLines(call.usage, { tier, multiplier });
+    return { route, tier, multiplier, lines, amount: sumOfLines(lines) };
+  });
+}
+
+function itemise(routes: readonly Route[], priced: readonly PricedCall[]): Explained {
+  return {
+    lines: priced.flatMap(({ price }, index) => linesOf(price, priced.length > 1 ? index + 1 : null)),
+    calls: priced.map(({ call, price }, index) => {
+      const { position, provider, model } = routeOf(routes, { route: price.route.position });
+      const tariff = "stated" in price ? { minInputTokens: 0, multiplier: "1" } : tariffOf(price);
+      return { call: index + 1, route: position, provider, model, serviceTier: call.servedTier ?? null, ...tariff };
+    }),
+    amount: priced.map(({ price }) => price.amount).reduce(add, zero),
+  };
+}
+
+function tariffOf({ tier, multiplier }: Exclude<CallPrice, { stated: true }>) {
+  return { minInputTokens: tier.min_input_tokens, multiplier: formatDecimal(multiplier) };
+}
+
+function linesOf(price: CallPrice, call: number | null): PricingLine[] {
+  if ("stated" in price) return [{ ...amountLine("stated_cost", price.amount), call }];
+  return price.lines.map(({ item, count, pricedAs, unitPrice, amount }) => ({
+    call,
+    item,
+    count,
+    pricedAs: pricedAs === item ? null : pricedAs,
+    unitPriceUsd: formatDecimal(unitPrice),
+    amountUsd: formatDecimal(amount),
+  }));
+}
+
+function amountLine(item: PricingLine["item"], amount: Decimal): PricingLine {
+  return { call: null, item, count: null, pricedAs: null, unitPriceUsd: null, amountUsd: formatDecimal(amount) };
+}
+
+/** What was used, without prices. */
+function unpriced(usage: TokenCounts): PricingLine[] {
+  return usageItems(usage).map(({ item, count }) => {
+    return { call: null, item, count, pricedAs: null, unitPriceUsd: null, amountUsd: null };
+  });
+}
+
+function comesTo(exact: Decimal, cost: Decimal): boolean {
+  return formatDecimal(bookedUsd(exact)) === formatDecimal(cost);
+}
+
+function chargedCall(route: number, { served_tier, stated_cost_usd, ...usage }: Charged): ChargedCall {
+  return {
+    route,
+    usage,
+    ...(served_tier === undefined ? {} : { servedTier: served_tier }),
+    ...(stated_cost_usd === undefined ? {} : { statedCostUsd: stated_cost_usd }),
+  };
+}
+
+function countsOf(run: RunSummary): TokenCounts {
+  const { cacheWrite1hTokens } = run.priced;
+  return {
+    input_tokens: run.inputTokens,
+    cached_input_tokens: run.cachedInputTokens,
+    cache_write_tokens: run.cacheWriteTokens - cacheWrite1hTokens,
+    cache_write_1h_tokens: cacheWrite1hTokens,
+    audio_input_tokens: run.audioInputTokens,
+    image_input_tokens: run.imageInputTokens,
+    output_tokens: run.outputTokens,
+    reasoning_tokens: run.reasoningTokens,
+    audio_output_tokens: run.audioOutputTokens,
+    fee_requests: run.feeRequests,
+  };
+}
+
+function notesOf({ status, usageSource, priced }: RunSummary, explained: Explained | null): PricingNote[] {
+  const has = (item: PricingLine["item"]) => explained?.lines.some((line) => line.item === item) ?? false;
+  const isUnknown = usageSource === "unavailable" && !priced.swept;
+  const notes: Record<PricingNote, boolean> = {
+    running: status === "running",
+    not_called: isUnknown && !priced.askedProvider,
+    usage_unknown: isUnknown && priced.askedProvider,
+    exempt: priced.exempt,
+    partial: usageSource === "provider_partial",
+    estimated: usageSource === "estimated_partial",
+    swept: priced.swept,
+    stated_cost: has("stated_cost"),
+    several_calls: (explained?.calls.length ?? 0) > 1,
+    not_itemised: has("not_itemised"),
+    uncounted_attempts: uncountedAttempts(priced.attempts, usageSource === "unavailable").length > 0,
+    repeats_free: priced.idempotent && status !== "running" && !(isUnknown && !priced.askedProvider),
+  };
+  return (Object.keys(notes) as PricingNote[]).filter((note) => notes[note]);
+}
+
+/** Requests that the provider may charge for and that no count of the run includes. */
+function uncountedAttempts(attempts: readonly Attempt[], isUnknown: boolean): Attempt[] {
+  const asked = attempts.filter(({ failure }) => failure !== "skipped");
+  return asked.filter(
+    ({ may_have_charged, charged }, index) => may_have_charged && !charged && (isUnknown || index < asked.length - 1),
+  );
+}

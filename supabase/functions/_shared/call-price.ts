@@ -1,0 +1,55 @@
+import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "./decimal.ts";
+import { type PricedUsage, priceUsage, sumOfLines, type Tariff, type TokenCounts, usdToCredits } from "./money.ts";
+
+/** A route of a run, with its prices of the moment that the run began. */
+export type PricedRoute = Tariff & { position: number; trusts_stated_cost?: boolean };
+
+/** What decides the price of one provider call. */
+export type ChargedCall = { route: number; usage: TokenCounts; servedTier?: string; statedCostUsd?: string };
+
+/** The price of a call by its tariff; or, where its route trusts that, the cost that the provider stated. */
+export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage | { stated: true });
+
+/** The cost of a run: USD, and credits before an exemption. Exact decimals as text. */
+export type RunCost = { cost_usd: string; credits: string };
+
+/** Of an amount of USD in the database. */
+const usdDecimals = 12;
+const nothing: Decimal = { units: 0n, scale: 0 };
+
+/** Returns what provider calls cost together, rounded as the database keeps it. Settlement books this amount. */
+export function costOfCalls(
+  { routes, credits_per_usd }: { routes: readonly PricedRoute[]; credits_per_usd: string },
+  calls: readonly ChargedCall[],
+): RunCost {
+  const cost = bookedUsd(calls.map((call) => priceCall(routes, call).amount).reduce(add, nothing));
+  return { cost_usd: formatDecimal(cost), credits: formatDecimal(usdToCredits(cost, credits_per_usd)) };
+}
+
+/** Returns an amount of USD as the database keeps it: with 12 decimals, rounded half to even. */
+export function bookedUsd(amount: Decimal): Decimal {
+  return roundHalfEven(amount, usdDecimals);
+}
+
+/** Returns the price of a call, exactly. @throws RangeError for a run without a route */
+export function priceCall(routes: readonly PricedRoute[], call: ChargedCall): CallPrice {
+  const route = routeOf(routes, call);
+  if (isStated(route, call)) return { route, stated: true, amount: parseDecimal(call.statedCostUsd) };
+  const priced = priceUsage(route, call.usage, call.servedTier);
+  return { route, ...priced, amount: sumOfLines(priced.lines) };
+}
+
+/** Returns whether a call costs what its provider stated. */
+export function isStated(
+  { trusts_stated_cost }: PricedRoute,
+  call: Pick<ChargedCall, "statedCostUsd">,
+): call is { statedCostUsd: string } {
+  return trusts_stated_cost === true && call.statedCostUsd !== undefined;
+}
+
+/** Returns the route of a call, or the first one. @throws RangeError for a run without a route */
+export function routeOf<Route extends PricedRoute>(routes: readonly Route[], { route }: { route: number }): Route {
+  const [first] = routes;
+  if (!first) throw new RangeError("a run without a route");
+  return routes.find(({ position }) => position === route) ?? first;
+}

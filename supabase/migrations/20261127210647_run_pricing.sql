@@ -1,0 +1,393 @@
+-- Generated from supabase/schemas by npm run db:migration.
+
+-- Definer: reads accounts and apps, which the service role cannot.
+create or replace function private.read_run(run_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.run_detail(r, true) || jsonb_build_object(
+    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
+    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
+    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
+  )
+  from ai.find_run(run_id) as r
+  left join public.workspaces w on w.id = r.workspace_id
+  where r.id is not null
+$$;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.list_runs(
+  member_id uuid,
+  workspace uuid,
+  filter jsonb default '{}',
+  before jsonb default null,
+  page_size integer default 50,
+  scan_limit integer default null
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  -- A plan for every filter uses no index and reads every partition.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := (before ->> 'id')::uuid;
+  -- A comparison of rows, (created_at, id) < (last_at, last_id), would prune no partition.
+  ends_at timestamptz := least((filter ->> 'to')::timestamptz, last_at + interval '1 microsecond');
+  of_model text := filter ->> 'model';
+  of_feature text := filter ->> 'feature';
+  of_status text := filter ->> 'status';
+  of_key uuid := (filter ->> 'keyId')::uuid;
+  of_app uuid := (filter ->> 'appId')::uuid;
+  of_member uuid := (filter ->> 'memberId')::uuid;
+  of_provider text := filter ->> 'provider';
+  of_entity text := filter ->> 'entityId';
+  of_request text := filter ->> 'requestId';
+  unknown_name text;
+  scanned_to record;
+  older_than timestamptz;
+  found_runs jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  unknown_name := ai.unknown_run_filter(workspace, filter);
+  if unknown_name is not null then
+    return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
+  end if;
+  -- A request id has an index. The other filters have none, which every call would pay for.
+  if of_request is not null
+    or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
+  then
+    scan_limit := null;
+  end if;
+  select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
+  from (
+    select *
+    from (
+      select *
+      from ai.runs r
+      where r.workspace_id = workspace
+        and r.created_at >= starts_at
+        and r.created_at < ends_at
+        and not (r.created_at = last_at and r.id >= last_id)
+        and (of_request is null or r.request_id = of_request)
+      order by r.created_at desc, r.id desc
+      limit scan_limit
+    ) as scanned
+    where (of_model is null or scanned.model_id = of_model)
+      and (of_feature is null or scanned.feature = of_feature)
+      and (of_status is null or scanned.status = of_status)
+      and (of_key is null or scanned.key_id = of_key)
+      and (of_app is null or scanned.app_id = of_app)
+      and (of_member is null or scanned.actor_id = of_member)
+      and (of_provider is null or ai.run_provider(scanned.routes, scanned.route) = of_provider)
+      and (of_entity is null or scanned.entity_id = of_entity)
+    order by scanned.created_at desc, scanned.id desc
+    limit page_size
+  ) r;
+  if scan_limit is null or jsonb_array_length(found_runs) >= page_size then
+    return jsonb_build_object('outcome', 'listed', 'runs', found_runs);
+  end if;
+  select r.created_at, r.id into scanned_to
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= starts_at
+    and r.created_at < ends_at
+    and not (r.created_at = last_at and r.id >= last_id)
+  order by r.created_at desc, r.id desc
+  offset scan_limit - 1
+  limit 1;
+  older_than := ai.runs_may_exist_before(workspace, filter, scanned_to.created_at);
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'runs', found_runs,
+    'continueBefore', case when older_than is not null then jsonb_build_object(
+      'createdAt', older_than,
+      'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end
+    ) end
+  );
+end
+$$;
+
+create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when filter ? 'keyId' and not exists (
+      select from ai.keys k where k.id = (filter ->> 'keyId')::uuid and k.workspace_id = workspace
+    ) then 'keyId'
+    when filter ? 'appId' and not exists (select from private.apps a where a.id = (filter ->> 'appId')::uuid) then 'appId'
+    when filter ? 'memberId' and not exists (
+      select from public.profiles p where p.id = (filter ->> 'memberId')::uuid
+    ) then 'memberId'
+    when filter ? 'provider' and not (
+      ai.cost_visible(workspace) and exists (select from ai.model_prices p where p.provider_id = filter ->> 'provider')
+    ) then 'provider'
+  end
+$$;
+
+-- Definer: as ai.list_runs.
+create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'ended', k.revoked_at is not null or coalesce(k.expires_at <= now(), false)
+      ) order by k.created_at desc, k.id), '[]')
+      from (
+        select * from ai.keys o where o.workspace_id = workspace order by o.created_at desc, o.id limit 100
+      ) k
+    ),
+    'apps', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
+      from (
+        select o.id, o.display_name
+        from private.app_workspaces l
+        join private.apps o on o.id = l.app_id
+        where l.workspace_id = workspace
+        order by o.display_name, o.id
+        limit 100
+      ) a
+    ),
+    'members', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', m.user_id, 'name', m.name)), '[]')
+      from public.list_workspace_members(workspace, page_size => 100) m
+    ),
+    'providers', case when ai.cost_visible(workspace) then (
+      select coalesce(jsonb_agg(p.id order by p.id), '[]')
+      from (
+        select distinct r.provider_id as id
+        from ai.model_routes r
+        join ai.model_grants g on g.model_id = r.model_id
+        join public.workspaces w on w.id = workspace and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+        order by 1
+        limit 100
+      ) p
+    ) end
+  );
+end
+$$;
+
+create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  last_day date := (moment at time zone 'UTC')::date;
+  of_model text := filter ->> 'model';
+  of_feature text := filter ->> 'feature';
+  of_status text := filter ->> 'status';
+  of_app uuid := (filter ->> 'appId')::uuid;
+  of_key uuid := (filter ->> 'keyId')::uuid;
+  of_lineage uuid := (select k.lineage_id from ai.keys k where k.id = of_key);
+  of_provider text := filter ->> 'provider';
+  day date;
+begin
+  -- Sums do not count open runs apart, and today has none.
+  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+    return moment;
+  end if;
+  select greatest(
+    (
+      select u.day
+      from ai.usage_daily u
+      where u.workspace_id = workspace
+        and u.day <= last_day
+        and (of_model is null or u.model_id = of_model)
+        and (of_feature is null or u.feature = of_feature)
+        and (of_app is null or u.app_id = of_app)
+        and (of_key is null or u.key_lineage_id = of_lineage)
+        and (of_provider is null or u.provider_id = of_provider)
+        and (of_status is null or case of_status when 'failed' then u.failed > 0 else u.requests > u.failed end)
+      order by u.day desc
+      limit 1
+    ),
+    -- Days that changed since they were summed.
+    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+  ) into day;
+  if day is null or day < (starts_at at time zone 'UTC')::date then
+    return null;
+  end if;
+  return least(moment, (day + 1)::timestamp at time zone 'UTC');
+end
+$$;
+
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end
+  )
+$$;
+
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', (
+      select coalesce(jsonb_agg(r), '[]')
+      from jsonb_array_elements((run).routes) as r
+      where (r ->> 'position')::smallint = (run).route
+        or jsonb_path_exists((run).attempts, '$[*] ? (exists (@.charged) && @.route == $position)', jsonb_build_object(
+          'position', r -> 'position'
+        ))
+    ),
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end
+$$;
+
+create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (run).id,
+    'requestId', (run).request_id,
+    'createdAt', (run).created_at,
+    'settledAt', (run).settled_at,
+    'model', (run).model_id,
+    'feature', (run).feature,
+    'entityId', (run).entity_id,
+    'credentialSource', (run).credential_source,
+    'executionMode', (run).execution_mode,
+    'keyId', (run).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
+    'appId', (run).app_id,
+    'appName', ai.app_label((run).app_id),
+    'memberId', (run).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
+    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
+    'streamed', (run).streamed,
+    'status', (run).status,
+    'httpStatus', (run).http_status,
+    'errorCode', (run).error_code,
+    'usageSource', (run).usage_source,
+    'inputTokens', (run).input_tokens,
+    'cachedInputTokens', (run).cached_input_tokens,
+    'outputTokens', (run).output_tokens,
+    'reasoningTokens', (run).reasoning_tokens,
+    'audioInputTokens', (run).audio_input_tokens,
+    'audioOutputTokens', (run).audio_output_tokens,
+    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
+    'imageInputTokens', (run).image_input_tokens,
+    'feeRequests', (run).fee_requests,
+    'servedTier', case when cost_visible then (run).served_tier end,
+    'marks', (run).marks,
+    'billedCredits', trim_scale((run).billed_credits)::text,
+    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
+    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
+    'firstByteMs', (run).first_byte_ms,
+    'latencyMs', (run).latency_ms,
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end,
+    'priced', ai.run_pricing_facts(run, cost_visible)
+  )
+$$;
+
+comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
+  'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
+  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
+  'provider, entityId, requestId; unknown names the first of them whose value does not exist. '
+  'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
+  'from, and null when no older run can match.';
+
+comment on function ai.run_detail(ai.runs, boolean) is
+  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its ledger '
+  'entries as credits charged, and the route that answered with its prices at that time. attempts and answeredBy are null '
+  'where provider cost is hidden.';
+
+comment on function ai.run_summary(ai.runs, boolean) is
+  'A run for its workspace''s members. servedTier, provider and costUsd are null where the workspace''s policy hides what '
+  'providers charge.';
+
+comment on function private.read_run(uuid) is
+  'Returns ai.run_detail of any run with its workspace, its member''s email and who bills it, with the facts that the '
+  'workspace hides from its members; null where the run does not exist.';
+
+comment on function ai.list_run_filters(uuid, uuid) is
+  'Values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
+  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null where the workspace hides them.';
+
+comment on function ai.run_pricing_facts(ai.runs, boolean) is
+  'Returns what the web server explains a run''s cost by: whether and why credits were due and, where provider cost is '
+  'visible, the markup, the prices of the routes that were charged, and the requests to providers.';
+
+comment on function ai.unknown_run_filter(uuid, jsonb) is
+  'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider where the workspace hides '
+  'providers; null when all exist. Former members and apps of a workspace have runs, so they are known.';
+
+grant execute on function ai.list_run_filters(uuid, uuid) to service_role;

@@ -21,6 +21,7 @@ export type FoundRun = z.infer<typeof foundRuns>[number];
 const place = z.object({
   workspace: z.object({ id: z.uuid(), name: z.string().nullable() }),
   billing: z.object({ name: z.string().nullable(), account: z.string().nullable() }),
+  memberEmail: z.string().nullable(),
 });
 const consoleRun = z.intersection(runDetail, place).nullable();
 /** A run of any workspace with everything of its row; never what was said in it. */

@@ -134,7 +134,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/runs`,
     summary: "List runs",
     description:
-      "A page looks at 10,000 runs for a filter by model, feature, status, keyId or appId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null.",
+      "A page looks at 10,000 runs for any filter but requestId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist is 400, and provider also where the workspace hides providers. pricing explains the cost of each run: docs/pricing.md.",
     query: runQuery,
     answers: [{ status: 200, description: "A page of runs, the newest first.", schema: runPage }],
     problems: ["INVALID_REQUEST", ...common],

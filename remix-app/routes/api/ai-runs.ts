@@ -5,13 +5,13 @@ import { runFilter } from "../../studio/runs/run-schema.ts";
 import { listRuns, runBody } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: by range, model, feature, status, key, app or request id. */
+/** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: by range and what runs have in common. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const page = readPageQuery(request, context);
   const filter = runFilter.safeParse(Object.fromEntries(new URL(request.url).searchParams));
   if (!filter.success) {
-    const detail = `${String(filter.error.issues[0]?.path[0])}: not valid.`;
+    const detail = `${String(filter.error.issues[0]?.path[0])}: This value is not valid.`;
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
   }
   const asked = { userId: user.id, workspaceId: workspace.id, filter: filter.data, ...page };

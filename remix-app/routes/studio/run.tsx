@@ -2,7 +2,8 @@ import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-ru
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
+import { PricingCard } from "../../studio/runs/pricing-card.tsx";
+import { AttemptsCard, RunFactsCard, SimilarRuns, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
 import { describeRunContent, openRunContent, readRun } from "../../studio/runs/runs.ts";
 import { buttonClass } from "../../ui/button.tsx";
@@ -47,7 +48,10 @@ export default function RunPage() {
         </Link>
       }
     >
-      <RunFactsCard detail={detail} />
+      <RunFactsCard detail={detail}>
+        <SimilarRuns run={detail.run} runsPath={`/workspaces/${workspace.id}/ai/runs`} />
+      </RunFactsCard>
+      <PricingCard detail={detail} />
       <AttemptsCard detail={detail} />
       <StepsCard detail={detail} />
       {content ? <RunContentCard kept={content} opened={opened} now={now} /> : null}

@@ -2,9 +2,10 @@ import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { rangeStatus, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { RunFilterForm, RunList } from "../../studio/runs/run-list.tsx";
+import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
+import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
-import { listRuns } from "../../studio/runs/runs.ts";
+import { listRunFilters, listRuns } from "../../studio/runs/runs.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -21,15 +22,18 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const now = new Date();
   const url = new URL(request.url);
   const { filter, range, asked, cursor } = readRunQuery(url, { requestId: context.requestId, now });
-  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsShown, cursor };
-  const { runs, nextCursor } = await listRuns(context, page);
+  const member = { userId: user.id, workspaceId: workspace.id };
+  const [{ runs, nextCursor }, options] = await Promise.all([
+    listRuns(context, { ...member, filter, limit: runsShown, cursor }),
+    listRunFilters(context, member),
+  ]);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
   const first = cursor === undefined;
-  return data({ workspace, runs, range, asked, older, first, now: now.toISOString() }, rangeStatus(range));
+  return data({ workspace, runs, range, asked, options, older, first, now: now.toISOString() }, rangeStatus(range));
 }
 
 export default function RunsPage() {
-  const { workspace, runs, range, asked, older, first, now } = useLoaderData<typeof loader>();
+  const { workspace, runs, range, asked, options, older, first, now } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
@@ -40,7 +44,7 @@ export default function RunsPage() {
       actions={<ButtonLink href={`${path}.csv${searchWith(search, {})}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} optional />
-      <RunFilterForm asked={asked} search={search} />
+      <RunFilterForm asked={asked} search={search} options={options} />
       <Panel>
         <RunList
           runs={runs}

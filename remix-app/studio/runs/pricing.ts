@@ -64,8 +64,7 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
   if (price) return itemise(routes, [{ call: together, price }]);
   if (!routeOf(routes, together).trusts_stated_cost) return tokens;
   const stated = { ...together, statedCostUsd: formatDecimal(cost) };
-  const { lines, calls, amount } = itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
-  return { lines: [...tokens.lines, ...lines], calls, amount };
+  return itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
 }
 
 /** Several calls whose counts were not kept apart together reach a tier that none of them was charged at. */
@@ -80,7 +79,7 @@ function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[]
 
 function itemise(routes: readonly Route[], priced: readonly PricedCall[]): Explained {
   return {
-    lines: priced.flatMap(({ price }, index) => linesOf(price, priced.length > 1 ? index + 1 : null)),
+    lines: priced.flatMap((each, index) => linesOf(each, priced.length > 1 ? index + 1 : null)),
     calls: priced.map(({ call, price }, index) => {
       const { position, provider, model } = routeOf(routes, { route: price.route.position });
       const tariff = "stated" in price ? { minInputTokens: 0, multiplier: "1" } : tariffOf(price);
@@ -94,16 +93,18 @@ function tariffOf({ tier, multiplier }: Exclude<CallPrice, { stated: true }>) {
   return { minInputTokens: tier.min_input_tokens, multiplier: formatDecimal(multiplier) };
 }
 
-function linesOf(price: CallPrice, call: number | null): PricingLine[] {
-  if ("stated" in price) return [{ ...amountLine("stated_cost", price.amount), call }];
-  return price.lines.map(({ item, count, pricedAs, unitPrice, amount }) => ({
-    call,
-    item,
-    count,
-    pricedAs: pricedAs === item ? null : pricedAs,
-    unitPriceUsd: formatDecimal(unitPrice),
-    amountUsd: formatDecimal(amount),
-  }));
+function linesOf({ call, price }: PricedCall, number: number | null): PricingLine[] {
+  const lines =
+    "stated" in price
+      ? [...unpriced(call.usage), amountLine("stated_cost", price.amount)]
+      : price.lines.map(({ item, count, pricedAs, unitPrice, amount }) => ({
+          item,
+          count,
+          pricedAs: pricedAs === item ? null : pricedAs,
+          unitPriceUsd: formatDecimal(unitPrice),
+          amountUsd: formatDecimal(amount),
+        }));
+  return lines.map((line) => ({ ...line, call: number }));
 }
 
 function amountLine(item: PricingLine["item"], amount: Decimal): PricingLine {

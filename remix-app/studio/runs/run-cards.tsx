@@ -1,17 +1,44 @@
+import type { ReactNode } from "react";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { formatMs } from "../../ui/format-amount.ts";
+import { Link } from "../../ui/link.tsx";
 import { attemptResult, runFacts } from "./run-facts.ts";
-import type { RunAttempt } from "./run-schema.ts";
+import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
 /** What a run was, cost and used. */
-export function RunFactsCard({ detail, more = [] }: { detail: RunDetail; more?: readonly [string, string][] }) {
+export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string, string][]; children?: ReactNode }) {
+  const { detail, more = [], children } = props;
   return (
     <Card title="Details">
       <Facts facts={[...more, ...runFacts(detail)]} />
+      {children}
     </Card>
+  );
+}
+
+/** Links to the runs that have something in common with one. */
+export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: string }) {
+  const filters: (readonly [string, string, string | null])[] = [
+    ["Same key", "keyId", run.keyName && run.keyId],
+    ["Same app", "appId", run.appName && run.appId],
+    ["Same member", "memberId", run.memberName && run.memberId],
+    ["Same entity label", "entityId", run.entityId],
+  ];
+  return (
+    <nav aria-label="Similar runs" className="flex flex-wrap gap-x-4 gap-y-1 pt-4 empty:hidden">
+      {filters.flatMap(([label, name, value]) =>
+        value === null
+          ? []
+          : [
+              <Link key={name} className="link" to={`${runsPath}?${new URLSearchParams({ [name]: value })}`}>
+                {label}
+              </Link>,
+            ],
+      )}
+    </nav>
   );
 }
 

@@ -21,12 +21,16 @@ const notes = {
 export function runFacts({ run, provider, unitPrices }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
+    ["HTTP status", run.httpStatus],
+    ["Started", utcSeconds(run.createdAt)],
+    ["Ended", run.settledAt && utcSeconds(run.settledAt)],
     ["Model", run.model],
     ["Answered by", provider && `${provider.name}, ${provider.model} (route ${provider.route})`],
     ["Feature", run.feature],
-    ["About", run.entityId],
-    ["Asked by", capitalised(run.credentialSource.replace("_", " "))],
-    ["Key", run.keyName],
+    ["Entity label", run.entityId],
+    ["Called with", calledWith(run)],
+    ["App", run.appId && (run.appName ?? `Deleted app ${run.appId}`)],
+    ["Member", run.memberId && `${run.memberName ?? "Deleted account"}${run.keyId ? ", who created the key" : ""}`],
     ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
     ["Cache writes", run.cacheWriteTokens > 0 ? formatCount(run.cacheWriteTokens) : null],
     ["Image tokens", run.imageInputTokens > 0 ? formatCount(run.imageInputTokens) : null],
@@ -36,9 +40,6 @@ export function runFacts({ run, provider, unitPrices }: RunDetail): [string, str
     ["Unit prices", unitPrices && unitPriceWords(unitPrices)],
     ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
-    ["Provider's cost", run.costUsd && exactUsd(run.costUsd)],
-    ["Billed credits", run.billedCredits],
-    ["Unmetered credits", run.unmeteredCredits],
     ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
     ["Total time", run.latencyMs === null ? null : formatMs(run.latencyMs)],
     ["Request id", run.requestId],
@@ -55,6 +56,16 @@ export function unitPriceWords(prices: readonly RunUnitPrice[]): string {
   });
   const [first, ...others] = words;
   return first ? [`${first} per million input/output tokens`, ...others].join("; ") : "";
+}
+
+function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {
+  if (credentialSource === "key") return keyName === null ? `Deleted key ${keyId}` : `Key “${keyName}”`;
+  return credentialSource === "app_token" ? "App token" : "Session of a signed-in member";
+}
+
+/** A moment to the second, with its zone: "2026-03-01 12:00:00 UTC". */
+export function utcSeconds(at: string): string {
+  return `${at.slice(0, 19).replace("T", " ")} UTC`;
 }
 
 function capitalised(words: string): string {

@@ -1,6 +1,7 @@
 import type { CsvColumn } from "../../http/csv.ts";
 import { problem } from "../../http/problem.ts";
 import { allTime, type Range, readRange } from "../range.ts";
+import { pricingColumns } from "./pricing-columns.ts";
 import { type RunFilter, type RunSummary, runFilter } from "./run-schema.ts";
 
 /** Which runs a page or file is about. */
@@ -23,7 +24,10 @@ export function readRunQuery(url: URL, { requestId, now }: { requestId: string; 
   const given = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
   const { cursor, range: preset, from, to, ...asked } = given;
   const filter = runFilter.safeParse(asked);
-  if (!filter.success) throw problem("INVALID_REQUEST", { requestId, detail: "There are no runs of such a kind." });
+  if (!filter.success) {
+    const detail = `${String(filter.error.issues[0]?.path[0])}: This value is not valid.`;
+    throw problem("INVALID_REQUEST", { requestId, detail });
+  }
   const filtered = Object.keys(filter.data).some((name) => name !== "requestId");
   const ranged = preset !== allTime && (preset || from || to || filtered);
   const range = ranged ? readRange(url, { now }) : null;
@@ -48,6 +52,9 @@ export const runColumns: readonly CsvColumn<RunSummary>[] = [
   { name: "key_id", value: (run) => run.keyId },
   { name: "key_name", value: (run) => run.keyName },
   { name: "app_id", value: (run) => run.appId },
+  { name: "app_name", value: (run) => run.appName },
+  { name: "member_id", value: (run) => run.memberId },
+  { name: "member_name", value: (run) => run.memberName },
   { name: "user_id", value: (run) => run.userId },
   { name: "usage_source", value: (run) => run.usageSource },
   { name: "input_tokens", value: (run) => run.inputTokens },
@@ -56,9 +63,16 @@ export const runColumns: readonly CsvColumn<RunSummary>[] = [
   { name: "reasoning_tokens", value: (run) => run.reasoningTokens },
   { name: "audio_input_tokens", value: (run) => run.audioInputTokens },
   { name: "audio_output_tokens", value: (run) => run.audioOutputTokens },
+  { name: "cache_write_tokens", value: (run) => run.cacheWriteTokens },
+  { name: "image_input_tokens", value: (run) => run.imageInputTokens },
+  { name: "fee_requests", value: (run) => run.feeRequests },
+  { name: "provider", value: (run) => run.provider },
+  { name: "served_tier", value: (run) => run.servedTier },
+  { name: "marks", value: (run) => run.marks.join(" ") },
   { name: "cost_usd", value: (run) => run.costUsd },
   { name: "billed_credits", value: (run) => run.billedCredits },
   { name: "unmetered_credits", value: (run) => run.unmeteredCredits },
   { name: "first_byte_ms", value: (run) => run.firstByteMs },
   { name: "latency_ms", value: (run) => run.latencyMs },
+  ...pricingColumns,
 ];

@@ -105,6 +105,32 @@ export async function listRuns(
   return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
 
+const named = z.object({ id: z.uuid(), name: z.string() });
+const filters = z.union([
+  z.object({
+    outcome: z.literal("listed"),
+    keys: z.array(named.extend({ ended: z.boolean() })),
+    apps: z.array(named),
+    members: z.array(named),
+    providers: z.array(z.string()).nullable(),
+  }),
+  z.object({ outcome: z.literal("not_allowed") }),
+]);
+
+/** Values to filter a workspace's runs by, at most 100 of each; providers is null where the workspace hides them. */
+export type RunFilterOptions = Omit<Extract<z.infer<typeof filters>, { outcome: "listed" }>, "outcome">;
+
+/**
+ * Returns what a workspace's runs can be filtered by.
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function listRunFilters(context: AppLoadContext, member: StudioMember): Promise<RunFilterOptions> {
+  const answer = await callAsMember(context, { member, name: "list_run_filters", args: {}, schema: filters });
+  if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId: context.requestId });
+  const { outcome: _, ...options } = answer;
+  return options;
+}
+
 /**
  * One run with its steps and requests to providers.
  * @throws Response 404 NOT_FOUND for one of another workspace too, 403 FORBIDDEN, 503 UNAVAILABLE

@@ -1,0 +1,80 @@
+import { Card } from "../../ui/card.tsx";
+import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { exactUsd, formatCount } from "../../ui/format-amount.ts";
+import type { PricingLine } from "./pricing-schema.ts";
+import { creditsFormula, itemWords, priceListWords, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
+import { utcSeconds } from "./run-facts.ts";
+import type { RunDetail } from "./runs.ts";
+
+type Line = PricingLine & { key: string };
+
+/** How a run was priced: each class of tokens, the provider's cost, the credits, and why nothing was billed. */
+export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail }) {
+  const { calls, costUsd, markup, billedCredits, unmeteredCredits, reservedCredits } = pricing;
+  const lines = pricing.lines.map((line, index) => ({ ...line, key: String(index) }));
+  const notes = pricingNoteWords(pricing);
+  const facts: (readonly [string, string | null])[] = [
+    ["Provider cost", costUsd && exactUsd(costUsd)],
+    ["Markup", markup && `×${markup}`],
+    ["Credits", creditsFormula(pricing)],
+    ["Billed credits", billedCredits],
+    ["Unmetered credits", Number(unmeteredCredits) > 0 ? unmeteredCredits : null],
+    ["Reserved credits", reservedCredits],
+    ...ledger.map(
+      ({ kind, credits, createdAt }) =>
+        [`Ledger: ${kind}`, `${credits} credits charged, ${utcSeconds(createdAt)}`] as const,
+    ),
+  ];
+  return (
+    <Card
+      title="How this was priced"
+      lead="At the prices of the moment the run began. 1 credit is $0.0001 before markup."
+    >
+      <div className="space-y-4">
+        {calls && calls.length > 0 ? (
+          <ul className="space-y-1 text-muted">
+            {calls.map((call) => (
+              <li key={call.call} className="wrap-anywhere">
+                {calls.length > 1 ? `Call ${call.call}: ` : ""}
+                {priceListWords(call)}
+              </li>
+            ))}
+          </ul>
+        ) : null}
+        <DataTable
+          caption="Lines of the cost"
+          rows={lines}
+          rowKey={({ key }) => key}
+          empty="No tokens were counted."
+          columns={costUsd === null ? [itemColumn, countColumn] : [itemColumn, countColumn, priceColumn, amountColumn]}
+        />
+        <Facts facts={facts.flatMap(([term, text]) => (text === null ? [] : [[term, text] as const]))} />
+        {notes.length > 0 ? (
+          <ul className="max-w-prose space-y-1">
+            {notes.map((note) => (
+              <li key={note}>{note}</li>
+            ))}
+          </ul>
+        ) : null}
+      </div>
+    </Card>
+  );
+}
+
+const itemColumn: DataColumn<Line> = {
+  label: "Class",
+  cell: ({ call, item }) => (call === null ? itemWords[item] : `Call ${call}: ${itemWords[item]}`),
+};
+const countColumn: DataColumn<Line> = {
+  label: "Tokens",
+  numeric: true,
+  cell: ({ count }) => (count === null ? "–" : formatCount(count)),
+};
+const priceColumn: DataColumn<Line> = { label: "Unit price", numeric: true, cell: unitPriceWords };
+const amountColumn: DataColumn<Line> = {
+  label: "Amount",
+  numeric: true,
+  small: "aside",
+  cell: ({ amountUsd }) => (amountUsd === null ? "–" : exactUsd(amountUsd)),
+};

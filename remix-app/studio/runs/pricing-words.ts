@@ -1,0 +1,72 @@
+import { exactUsd, formatCount } from "../../ui/format-amount.ts";
+import type { PricingCall, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
+
+/** What a line of a run's cost is called. */
+export const itemWords = {
+  input: "Text input",
+  cached_input: "Cached input",
+  cache_write: "Cache write",
+  cache_write_1h: "Cache write, 1 hour",
+  audio_input: "Audio input",
+  image_input: "Image input",
+  output: "Output, reasoning included",
+  audio_output: "Audio output",
+  request_fee: "Requests with a fee",
+  stated_cost: "Cost stated by the provider",
+  not_itemised: "Not itemized",
+  rounding: "Rounding to 12 decimals",
+} as const satisfies Record<PricingLine["item"], string>;
+
+/** A unit price in words: "$2.50 per million", and whose price it is where the item has none. */
+export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
+  if (unitPriceUsd === null) return "–";
+  const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
+  return pricedAs === null ? per : `${per} (price of ${itemWords[pricedAs].split(",")[0]?.toLowerCase()})`;
+}
+
+const noteWords = {
+  running: "The call is still running. Its credits are reserved and are charged when it ends.",
+  not_called: "Nothing was billed: the call ended before a provider was asked.",
+  usage_unknown: "Nothing was billed: it is not known what the call used.",
+  exempt:
+    "No credits were charged: calls by a registered app, or with a key bound to one, pay none. The unmetered credits are what the call would have cost.",
+  partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
+  estimated: "The call ended early, so its usage is estimated.",
+  swept:
+    "The gateway stopped before it reported this call. It was closed at its last known cost, at most what it had reserved. If nothing was known, the reservation is shown as unmetered and not charged. Counts that arrive later correct it.",
+  stated_cost: "The provider states what a call costs, and this route trusts that instead of the price list.",
+  several_calls: "The run made several calls. Each is priced by itself, so its own input decides its tier.",
+  not_itemised: "The stored counts do not explain all of the cost. The rest is one line.",
+  uncounted_attempts:
+    "The provider may have charged for a request whose answer was not used. The run does not include it.",
+  repeats_free: "The call had an idempotency key. Repeats of it make no provider call and cost nothing.",
+} as const satisfies Record<PricingNote, string>;
+
+/** The notes of a run in sentences. */
+export function pricingNoteWords({ notes }: RunPricing): string[] {
+  return notes.map((note) => noteWords[note]);
+}
+
+/** Which price list applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from 200,000 input tokens". */
+export function priceListWords({
+  provider,
+  model,
+  route,
+  serviceTier,
+  minInputTokens,
+  multiplier,
+}: PricingCall): string {
+  const times = multiplier === "1" ? "" : ` (×${multiplier})`;
+  return [
+    `Prices of ${provider}, ${model} (route ${route})`,
+    serviceTier ? `tier ${serviceTier}${times}` : "default tier",
+    ...(minInputTokens > 0 ? [`from ${formatCount(minInputTokens)} input tokens`] : []),
+  ].join(", ");
+}
+
+/** How dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits"; null where provider cost is hidden. */
+export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
+  if (costUsd === null || markup === null || notes.includes("running")) return null;
+  const credits = notes.includes("exempt") ? unmeteredCredits : billedCredits;
+  return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${credits} credits`;
+}

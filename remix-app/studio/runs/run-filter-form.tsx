@@ -1,0 +1,87 @@
+import { Form } from "@remix-run/react";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Field, Select } from "../../ui/field.tsx";
+import { Link } from "../../ui/link.tsx";
+import type { RunFilterOptions } from "./runs.ts";
+
+const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
+const texts = [
+  ["model", "Model"],
+  ["feature", "Feature"],
+  ["entityId", "Entity label"],
+  ["requestId", "Request id"],
+] as const;
+const fields: readonly string[] = ["status", "keyId", "appId", "memberId", "provider", ...texts.map(([name]) => name)];
+
+type Choice = { value: string; label: string };
+
+/** Narrows the list of runs; what was asked for is in the address, and what else is there stays. */
+export function RunFilterForm({
+  asked,
+  search,
+  options,
+}: {
+  asked: Record<string, string>;
+  search: string;
+  options: RunFilterOptions;
+}) {
+  const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "cursor" && !fields.includes(name));
+  const { keys, apps, members, providers } = options;
+  const named = (list: readonly { id: string; name: string }[]) =>
+    list.map(({ id, name }) => ({ value: id, label: name }));
+  const selects: readonly (readonly [string, string, readonly Choice[]])[] = [
+    ["status", "Status", statuses.map((status) => ({ value: status, label: status }))],
+    ["keyId", "Key", keys.map(({ id, name, ended }) => ({ value: id, label: ended ? `${name} (ended)` : name }))],
+    ["appId", "App", named(apps)],
+    ["memberId", "Member", named(members)],
+    ["provider", "Provider", (providers ?? []).map((id) => ({ value: id, label: id }))],
+  ];
+  return (
+    <Form className="flex flex-wrap items-end gap-3">
+      {kept.map(([name, value]) => (
+        <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
+      ))}
+      {selects.map(([name, label, choices]) =>
+        choices.length > 0 || asked[name] ? (
+          <Choose key={name} name={name} label={label} choices={choices} chosen={asked[name] ?? ""} />
+        ) : null,
+      )}
+      {texts.map(([name, label]) => (
+        <div key={name} className="min-w-0 flex-1 basis-36">
+          <Field name={name} label={label} autoComplete="off" spellCheck={false} defaultValue={asked[name]} />
+        </div>
+      ))}
+      <Button variant="secondary">Filter</Button>
+      {fields.some((name) => asked[name]) ? (
+        <Link className={buttonClass("quiet")} to={`?${new URLSearchParams(kept)}`}>
+          Clear filters
+        </Link>
+      ) : null}
+    </Form>
+  );
+}
+
+function Choose({
+  name,
+  label,
+  choices,
+  chosen,
+}: {
+  name: string;
+  label: string;
+  choices: readonly Choice[];
+  chosen: string;
+}) {
+  const isListed = chosen === "" || choices.some(({ value }) => value === chosen);
+  return (
+    <Select name={name} label={label} defaultValue={chosen} className="min-w-0 flex-1 basis-36">
+      <option value="">Any</option>
+      {isListed ? null : <option value={chosen}>{chosen}</option>}
+      {choices.map(({ value, label: text }) => (
+        <option key={value} value={value}>
+          {text}
+        </option>
+      ))}
+    </Select>
+  );
+}

@@ -48,6 +48,9 @@ export function operations(tenant: GrowthTenant): Operation[] {
     runs("another app", { appId: tenant.idleAppId }, { linear: window }),
     runs("absent model", { model: "absent" }, { linear: window }),
     runs("absent feature", { feature: "absent" }, { linear: window }),
+    runs("own provider", { provider: "demo" }),
+    runs("own member", { memberId: ownerId }, { linear: window }),
+    runs("absent entity label", { entityId: "absent" }, { linear: window }),
     runs("failed of 30 days", { status: "failed", from: ago(720), to: ago(0) }, { linear: window }),
     runs("running", { status: "running" }, { linear: window }),
     {

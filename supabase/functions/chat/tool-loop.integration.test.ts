@@ -62,6 +62,9 @@ function expectSum({ run, charged, truth, steps }: Account, modelCalls: number):
   expect(truth).toHaveLength(modelCalls);
   expect(run).toMatchObject({ usage_source: "provider", input_tokens: sum("input"), output_tokens: sum("output") });
   expect(charged).toBe(run.billed_credits);
+  // Each call is kept with what it is charged for, because its own input decides its tier.
+  const uses = run.attempts?.map((attempt) => attempt.charged);
+  expect(uses).toMatchObject(truth.map(({ usage }) => ({ input_tokens: usage.input, output_tokens: usage.output })));
   expect(steps.map(({ step }) => step)).toEqual(steps.map((_, index) => index + 1));
 }
 

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { Attempt } from "#shared/attempt.ts";
+import { type ChargedCall, costOfCalls } from "#shared/call-price.ts";
 
 const rejected: Attempt = {
   route: 1,
@@ -23,14 +24,51 @@ delete timedOut.status;
 delete timedOut.upstream_request_id;
 const skipped: Attempt = { route: 1, provider: "demo", model: "demo-chat", failure: "skipped", latency_ms: 0 };
 
+const prices = [
+  {
+    min_input_tokens: 0,
+    input: "2.500000",
+    cached_input: "0.250000",
+    cache_write: "3.125000",
+    output: "8.000000",
+    audio_input: "40.000000",
+    request_fee: "0.010000",
+  },
+  { min_input_tokens: 200_000, input: "5.000000", output: "12.000000" },
+];
+const routes = [skipped, answered].map(({ route, provider, model }) => ({
+  position: route,
+  provider,
+  model,
+  prices,
+  tier_multipliers: { priority: 1.75 },
+}));
+/** Two calls of a run with tools: one of every class at another service tier, and one with a long input. */
+const calls: ChargedCall[] = [
+  {
+    route: 2,
+    usage: {
+      input_tokens: 4_200,
+      cached_input_tokens: 1_024,
+      cache_write_tokens: 512,
+      audio_input_tokens: 300,
+      image_input_tokens: 765,
+      output_tokens: 180,
+      fee_requests: 2,
+    },
+    servedTier: "priority",
+  },
+  { route: 2, usage: { input_tokens: 214_000, output_tokens: 950, reasoning_tokens: 400 } },
+];
+
 /**
- * Adds a run whose first route rejected the key, a run that no route answered, and models without a route or a price.
+ * Adds a run whose first route rejected the key, one that no route answered, one of several calls, and models without a route or a price.
  * @returns the ids of the runs
  */
 export async function addAttemptedRuns(
   client: pg.Client,
   { workspaceId, keyId }: { workspaceId: string; keyId: string },
-): Promise<{ retriedRunId: string; failedRunId: string }> {
+): Promise<{ retriedRunId: string; failedRunId: string; toolRunId: string }> {
   await client.query(
     `insert into ai.models (id, kind, display_name, owned_by)
      values ('gallery-no-route', 'chat', 'No route yet', 'gallery'), ('gallery-no-price', 'chat', 'No price yet', 'gallery')
@@ -75,19 +113,45 @@ export async function addAttemptedRuns(
       attempts: [skipped, timedOut],
     },
   });
-  return { retriedRunId, failedRunId };
+  const toolRunId = await settledRun(client, {
+    workspaceId,
+    keyId,
+    outcome: {
+      status: "succeeded",
+      http_status: 200,
+      usage_source: "provider",
+      route: 2,
+      input_tokens: 218_200,
+      cached_input_tokens: 1_024,
+      cache_write_tokens: 512,
+      audio_input_tokens: 300,
+      image_input_tokens: 765,
+      output_tokens: 1_130,
+      reasoning_tokens: 400,
+      fee_requests: 2,
+      served_tier: "priority",
+      ...costOfCalls({ routes, credits_per_usd: "10000" }, calls),
+      first_byte_ms: 610,
+      latency_ms: 9_410,
+      steps: [
+        { step: 1, type: "model", name: "demo-chat", status: "succeeded", latency_ms: 2_100 },
+        { step: 2, type: "tool", name: "calculator", status: "succeeded", latency_ms: 1 },
+        { step: 3, type: "model", name: "demo-chat", status: "succeeded", latency_ms: 7_300 },
+      ],
+      attempts: calls.map(({ route, usage, servedTier }) => ({
+        ...answered,
+        route,
+        charged: { ...usage, served_tier: servedTier },
+      })),
+    },
+  });
+  return { retriedRunId, failedRunId, toolRunId };
 }
 
 async function settledRun(
   client: pg.Client,
   { workspaceId, keyId, outcome }: { workspaceId: string; keyId: string; outcome: object },
 ): Promise<string> {
-  const routes = [skipped, answered].map(({ route, provider, model }) => ({
-    position: route,
-    provider,
-    model,
-    prices: [{ min_input_tokens: 0, input: "2.500000", output: "8.000000" }],
-  }));
   const { rows } = await client.query<{ id: string }>(
     `insert into ai.runs (
        id, workspace_id, key_id, credential_source, execution_mode, model_id, feature, request_id, routes, markup, exempt,

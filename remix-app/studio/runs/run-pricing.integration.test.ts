@@ -44,12 +44,11 @@ const textsOf = (json: string, name: string) =>
   [...json.matchAll(new RegExp(`"${name}":(-?[\\d.]+)`, "g"))].map(([, digits]) => digits ?? "");
 const sum = (amounts: readonly string[]) =>
   formatDecimal(amounts.map(parseDecimal).reduce(add, { units: 0n, scale: 0 }));
-const rowsOf = (csv: string) => {
+function rowsOf(csv: string): Record<string, string>[] {
   const [head = "", ...lines] = csv.trimEnd().split("\r\n");
-  return lines.map((line) =>
-    Object.fromEntries(line.split(",").map((value, index) => [head.split(",")[index], value])),
-  );
-};
+  const names = head.split(",");
+  return lines.map((line) => Object.fromEntries(line.split(",").map((value, index) => [names[index], value])));
+}
 
 test("page, API, list, CSV and ledger show the same price to the last digit", async () => {
   const { text } = await browser.get(`/api/v1${pages}/${run.id}`);

@@ -73,6 +73,9 @@ export const studioStates = statesOf("AI studio", [
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.retriedRunId}`,
   ],
+  ["Runs, filtered by key", "studio/runs", "user", (scene) => busy("/runs", `?keyId=${scene.world.keyId}`)(scene)],
+  ["A run, several calls", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.toolRunId}`],
+  ["A run, no answer", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.failedRunId}`],
   ["A run, words kept", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`],
   [
     "A run, words shown",

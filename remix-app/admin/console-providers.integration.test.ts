@@ -95,7 +95,8 @@ const facts = [
   "200 – answered",
   "req_answered",
   "priority",
-  "$2.50 / $8.00 per million input/output tokens",
+  "$2.50 per million",
+  "$8.00 per million",
 ];
 
 test("a member reads a run's provider requests where the workspace shows provider cost", async () => {

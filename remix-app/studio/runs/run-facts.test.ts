@@ -1,16 +1,48 @@
 import { expect, test } from "vitest";
-import { unitPriceWords } from "./run-facts.ts";
+import { runFacts, utcSeconds } from "./run-facts.ts";
+import { pricedRun } from "./run-fixtures.ts";
+import { runDetail } from "./runs.ts";
 
-test.each([
-  [[], ""],
-  [[{ minInputTokens: 0, inputUsd: "2.5", outputUsd: "8" }], "$2.50 / $8.00 per million input/output tokens"],
+const routes = [
+  { position: 1, provider: "demo", model: "upstream", prices: [{ min_input_tokens: 0, input: "2", output: "8" }] },
+];
+const id = "0199c5b8-0000-7000-8000-000000000000";
+
+function factsOf(changes: object): Record<string, string> {
+  const run = { ...pricedRun({ routes, calls: [{ route: 1, usage: { input_tokens: 10 } }] }), ...changes };
+  const detail = runDetail.parse({ run, steps: [], attempts: [], ledger: [], answeredBy: routes[0] });
+  return Object.fromEntries(runFacts(detail));
+}
+
+test.for<[string, object, object]>([
+  ["a key", {}, { "Called with": "Key “CI”", Member: "Ada, who created the key", App: undefined }],
   [
-    [
-      { minInputTokens: 0, inputUsd: "0.075", outputUsd: "0.3" },
-      { minInputTokens: 200_000, inputUsd: "5", outputUsd: "16" },
-    ],
-    "$0.075 / $0.30 per million input/output tokens; $5.00 / $16.00 from 200,000 input tokens",
+    "a key of an app",
+    { appId: id, appName: "Notes" },
+    { "Called with": "Key “CI”", App: "Notes", Member: "Ada, who created the key" },
   ],
-])("unit prices %j read as %j", (prices, words) => {
-  expect(unitPriceWords(prices)).toBe(words);
+  [
+    "an app's token",
+    { credentialSource: "app_token", keyId: null, keyName: null, appId: id, appName: null },
+    { "Called with": "App token", App: `Deleted app ${id}`, Member: "Ada" },
+  ],
+  [
+    "a session of a deleted account",
+    { credentialSource: "session", keyId: null, keyName: null, memberName: null },
+    { "Called with": "Session of a signed-in member", Member: "Deleted account", App: undefined },
+  ],
+])("facts say that %s made the call", ([, changes, facts]) => {
+  const { "Called with": calledWith, App, Member } = factsOf(changes);
+  expect({ "Called with": calledWith, App, Member }).toEqual(facts);
+});
+
+test("facts have the HTTP status, absolute times with their zone, and marks in words", () => {
+  expect(factsOf({ httpStatus: 504, marks: ["unpriced_tier"], entityId: "order-7" })).toMatchObject({
+    "HTTP status": "504",
+    Started: "2026-03-01 12:00:00 UTC",
+    Ended: "2026-03-01 12:00:00 UTC",
+    "Entity label": "order-7",
+    Notes: "The provider served a service tier that has no price here, so the default prices were charged.",
+  });
+  expect(utcSeconds("2026-03-01T12:00:00.123456Z")).toBe("2026-03-01 12:00:00 UTC");
 });

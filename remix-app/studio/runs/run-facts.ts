@@ -1,5 +1,5 @@
-import { exactUsd, formatCount, formatMs } from "../../ui/format-amount.ts";
-import type { RunAttempt, RunSummary, RunUnitPrice } from "./run-schema.ts";
+import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
 const sources = {
@@ -18,7 +18,7 @@ const notes = {
 } as const satisfies Record<RunSummary["marks"][number], string>;
 
 /** The facts of a run with their labels; those that are unknown or hidden are left out. */
-export function runFacts({ run, provider, unitPrices }: RunDetail): [string, string][] {
+export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
     ["HTTP status", run.httpStatus],
@@ -32,12 +32,7 @@ export function runFacts({ run, provider, unitPrices }: RunDetail): [string, str
     ["App", run.appId && (run.appName ?? `Deleted app ${run.appId}`)],
     ["Member", run.memberId && `${run.memberName ?? "Deleted account"}${run.keyId ? ", who created the key" : ""}`],
     ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
-    ["Cache writes", run.cacheWriteTokens > 0 ? formatCount(run.cacheWriteTokens) : null],
-    ["Image tokens", run.imageInputTokens > 0 ? formatCount(run.imageInputTokens) : null],
     ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
-    ["Requests with a fee", run.feeRequests > 0 ? formatCount(run.feeRequests) : null],
-    ["Service tier", run.servedTier],
-    ["Unit prices", unitPrices && unitPriceWords(unitPrices)],
     ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
     ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
@@ -46,16 +41,6 @@ export function runFacts({ run, provider, unitPrices }: RunDetail): [string, str
     ["Run id", run.id],
   ];
   return facts.flatMap(([name, value]) => (value ? [[name, String(value)]] : []));
-}
-
-/** "$2.50 / $8.00 per million input/output tokens", and from which input on it is otherwise. */
-export function unitPriceWords(prices: readonly RunUnitPrice[]): string {
-  const words = prices.map(({ minInputTokens, inputUsd, outputUsd }) => {
-    const pair = `${exactUsd(inputUsd)} / ${exactUsd(outputUsd)}`;
-    return minInputTokens > 0 ? `${pair} from ${formatCount(minInputTokens)} input tokens` : pair;
-  });
-  const [first, ...others] = words;
-  return first ? [`${first} per million input/output tokens`, ...others].join("; ") : "";
 }
 
 function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {

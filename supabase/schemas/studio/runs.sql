@@ -50,7 +50,10 @@ begin
   then
     scan_limit := null;
   end if;
-  select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
+  select coalesce(jsonb_agg(
+    -- Here and not in ai.run_summary, which would plan it again for each run.
+    ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
+  ), '[]') into found_runs
   from (
     select *
     from (
@@ -277,7 +280,7 @@ create or replace function ai.run_detail(run ai.runs, cost_visible boolean) retu
   set search_path = ''
 as $$
   select jsonb_build_object(
-    'run', ai.run_summary(run, cost_visible),
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
     'steps', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
@@ -338,7 +341,7 @@ as $$
     'keyId', (run).key_id,
     'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
     'appId', (run).app_id,
-    'appName', ai.app_label((run).app_id),
+    'appName', (select a.display_name from private.apps a where a.id = (run).app_id),
     'memberId', (run).actor_id,
     'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
     'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
@@ -363,8 +366,7 @@ as $$
     'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
     'firstByteMs', (run).first_byte_ms,
     'latencyMs', (run).latency_ms,
-    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end,
-    'priced', ai.run_pricing_facts(run, cost_visible)
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
@@ -375,9 +377,9 @@ create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolea
   language sql
   stable
   security invoker
-  set search_path = ''
+  -- Without a search path or a subselect it is part of its caller's plan.
 as $$
-  select jsonb_build_object(
+  select jsonb_build_object('priced', jsonb_build_object(
     'cacheWrite1hTokens', (run).cache_write_1h_tokens,
     'exempt', (run).exempt,
     'swept', (run).swept,
@@ -388,17 +390,15 @@ as $$
     'markup', trim_scale((run).markup)::text,
     'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
     'route', (run).route,
-    'routes', (
-      select coalesce(jsonb_agg(r), '[]')
-      from jsonb_array_elements((run).routes) as r
-      where (r ->> 'position')::smallint = (run).route
-        or jsonb_path_exists((run).attempts, '$[*] ? (exists (@.charged) && @.route == $position)', jsonb_build_object(
-          'position', r -> 'position'
-        ))
-    ),
+    'routes', case
+      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
+      else jsonb_path_query_array(
+        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
+      )
+    end,
     'attempts', coalesce((run).attempts, '[]')
-  ) else '{}' end
+  ) else '{}' end)
 $$;
 comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns what the web server explains a run''s cost by: whether and why credits were due and, where provider cost is '
-  'visible, the markup, the prices of the routes that were charged, and the requests to providers.';
+  'Returns { priced }, what the web server explains a run''s cost by: whether and why credits were due and, where provider '
+  'cost is visible, the markup, the prices of the routes that were charged, and the requests to providers.';

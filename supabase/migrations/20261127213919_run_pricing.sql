@@ -67,7 +67,10 @@ begin
   then
     scan_limit := null;
   end if;
-  select coalesce(jsonb_agg(ai.run_summary(r, visible) order by r.created_at desc, r.id desc), '[]') into found_runs
+  select coalesce(jsonb_agg(
+    -- Here and not in ai.run_summary, which would plan it again for each run.
+    ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
+  ), '[]') into found_runs
   from (
     select *
     from (
@@ -235,6 +238,81 @@ begin
 end
 $$;
 
+create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (run).id,
+    'requestId', (run).request_id,
+    'createdAt', (run).created_at,
+    'settledAt', (run).settled_at,
+    'model', (run).model_id,
+    'feature', (run).feature,
+    'entityId', (run).entity_id,
+    'credentialSource', (run).credential_source,
+    'executionMode', (run).execution_mode,
+    'keyId', (run).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
+    'appId', (run).app_id,
+    'appName', (select a.display_name from private.apps a where a.id = (run).app_id),
+    'memberId', (run).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
+    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
+    'streamed', (run).streamed,
+    'status', (run).status,
+    'httpStatus', (run).http_status,
+    'errorCode', (run).error_code,
+    'usageSource', (run).usage_source,
+    'inputTokens', (run).input_tokens,
+    'cachedInputTokens', (run).cached_input_tokens,
+    'outputTokens', (run).output_tokens,
+    'reasoningTokens', (run).reasoning_tokens,
+    'audioInputTokens', (run).audio_input_tokens,
+    'audioOutputTokens', (run).audio_output_tokens,
+    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
+    'imageInputTokens', (run).image_input_tokens,
+    'feeRequests', (run).fee_requests,
+    'servedTier', case when cost_visible then (run).served_tier end,
+    'marks', (run).marks,
+    'billedCredits', trim_scale((run).billed_credits)::text,
+    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
+    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
+    'firstByteMs', (run).first_byte_ms,
+    'latencyMs', (run).latency_ms,
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
+  )
+$$;
+
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  -- Without a search path or a subselect it is part of its caller's plan.
+as $$
+  select jsonb_build_object('priced', jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', case
+      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
+      else jsonb_path_query_array(
+        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
+      )
+    end,
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end)
+$$;
+
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
   language sql
   stable
@@ -242,7 +320,7 @@ create or replace function ai.run_detail(run ai.runs, cost_visible boolean) retu
   set search_path = ''
 as $$
   select jsonb_build_object(
-    'run', ai.run_summary(run, cost_visible),
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
     'steps', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
@@ -280,84 +358,6 @@ as $$
   )
 $$;
 
-create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
-    'exempt', (run).exempt,
-    'swept', (run).swept,
-    'idempotent', (run).idempotency_key is not null,
-    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
-    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
-  ) || case when cost_visible then jsonb_build_object(
-    'markup', trim_scale((run).markup)::text,
-    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
-    'route', (run).route,
-    'routes', (
-      select coalesce(jsonb_agg(r), '[]')
-      from jsonb_array_elements((run).routes) as r
-      where (r ->> 'position')::smallint = (run).route
-        or jsonb_path_exists((run).attempts, '$[*] ? (exists (@.charged) && @.route == $position)', jsonb_build_object(
-          'position', r -> 'position'
-        ))
-    ),
-    'attempts', coalesce((run).attempts, '[]')
-  ) else '{}' end
-$$;
-
-create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (run).id,
-    'requestId', (run).request_id,
-    'createdAt', (run).created_at,
-    'settledAt', (run).settled_at,
-    'model', (run).model_id,
-    'feature', (run).feature,
-    'entityId', (run).entity_id,
-    'credentialSource', (run).credential_source,
-    'executionMode', (run).execution_mode,
-    'keyId', (run).key_id,
-    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
-    'appId', (run).app_id,
-    'appName', ai.app_label((run).app_id),
-    'memberId', (run).actor_id,
-    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
-    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
-    'streamed', (run).streamed,
-    'status', (run).status,
-    'httpStatus', (run).http_status,
-    'errorCode', (run).error_code,
-    'usageSource', (run).usage_source,
-    'inputTokens', (run).input_tokens,
-    'cachedInputTokens', (run).cached_input_tokens,
-    'outputTokens', (run).output_tokens,
-    'reasoningTokens', (run).reasoning_tokens,
-    'audioInputTokens', (run).audio_input_tokens,
-    'audioOutputTokens', (run).audio_output_tokens,
-    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
-    'imageInputTokens', (run).image_input_tokens,
-    'feeRequests', (run).fee_requests,
-    'servedTier', case when cost_visible then (run).served_tier end,
-    'marks', (run).marks,
-    'billedCredits', trim_scale((run).billed_credits)::text,
-    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
-    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
-    'firstByteMs', (run).first_byte_ms,
-    'latencyMs', (run).latency_ms,
-    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end,
-    'priced', ai.run_pricing_facts(run, cost_visible)
-  )
-$$;
-
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
   'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
@@ -383,8 +383,8 @@ comment on function ai.list_run_filters(uuid, uuid) is
   '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null where the workspace hides them.';
 
 comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns what the web server explains a run''s cost by: whether and why credits were due and, where provider cost is '
-  'visible, the markup, the prices of the routes that were charged, and the requests to providers.';
+  'Returns { priced }, what the web server explains a run''s cost by: whether and why credits were due and, where provider '
+  'cost is visible, the markup, the prices of the routes that were charged, and the requests to providers.';
 
 comment on function ai.unknown_run_filter(uuid, jsonb) is
   'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider where the workspace hides '

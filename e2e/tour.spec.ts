@@ -44,7 +44,7 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
       .getByRole("link", { name: /demo-chat/ })
       .first()
       .click();
-    for (const figure of ["Tokens in", "Provider's cost", "Billed credits"]) {
+    for (const figure of ["Tokens in", "Provider cost", "Billed credits"]) {
       await expect(page.getByText(figure, { exact: true })).toBeVisible();
     }
   },

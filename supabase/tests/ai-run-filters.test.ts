@@ -4,7 +4,7 @@ import { createActor, workspaceRoles } from "./actors.ts";
 import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { createUser, type Database, one, test } from "./database.ts";
 
-type Page = { outcome: string; runs: { id: string; [name: string]: unknown }[]; unknown?: string };
+type Page = { outcome: string; runs: { id: string; [name: string]: unknown }[]; unknown?: string | null };
 
 const answerOf = <Answer>(db: Database, { sql, values }: { sql: string; values: unknown[] }) =>
   db.asRole("service_role", async () => (await one<{ answer: Answer }>(db, { sql, values })).answer);
@@ -63,7 +63,7 @@ describe("runs", () => {
     const unknown = async (filter: object) => {
       const { outcome: listed, runs, unknown: name } = await list(db, tenant, filter);
       expect([listed, runs]).toEqual(["listed", []]);
-      return name;
+      return name ?? undefined;
     };
     const absent = randomUUID();
     expect(await unknown({ keyId: absent })).toBe("keyId");
@@ -74,6 +74,19 @@ describe("runs", () => {
     expect(await unknown({ keyId: tenant.keyId, memberId: tenant.ownerId, provider: "demo", entityId: "any" })).toBe(
       undefined,
     );
+  });
+
+  test("of a deleted app and account are found", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000000" });
+    const run = await settled(db, tenant);
+    const [appId, memberId] = [randomUUID(), randomUUID()];
+    await db.query("update ai.runs set app_id = $2, actor_id = $3 where id = $1", [run.run_id, appId, memberId]);
+    for (const filter of [{ appId }, { memberId }, { appId, memberId }]) {
+      const found = await list(db, tenant, filter);
+      expect(found).toMatchObject({ runs: [{ id: run.run_id, appName: null, memberName: null }], unknown: null });
+    }
+    await hideCost(db, tenant);
+    expect(await list(db, tenant, { appId, provider: "demo" })).toMatchObject({ runs: [], unknown: "provider" });
   });
 
   test("are not filtered by provider where the workspace hides providers", async ({ db }) => {

@@ -23,8 +23,8 @@ export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string
 export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: string }) {
   const filters: (readonly [string, string, string | null])[] = [
     ["Same key", "keyId", run.keyName && run.keyId],
-    ["Same app", "appId", run.appName && run.appId],
-    ["Same member", "memberId", run.memberName && run.memberId],
+    ["Same app", "appId", run.appId],
+    ["Same member", "memberId", run.memberId],
     ["Same entity label", "entityId", run.entityId],
   ];
   return (

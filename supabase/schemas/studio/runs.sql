@@ -41,7 +41,8 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   unknown_name := ai.unknown_run_filter(workspace, filter);
-  if unknown_name is not null then
+  -- A deleted app or account may still have runs.
+  if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
   -- A request id has an index. The other filters have none, which every call would pay for.
@@ -79,7 +80,11 @@ begin
     limit page_size
   ) r;
   if scan_limit is null or jsonb_array_length(found_runs) >= page_size then
-    return jsonb_build_object('outcome', 'listed', 'runs', found_runs);
+    return jsonb_build_object(
+      'outcome', 'listed',
+      'runs', found_runs,
+      'unknown', case when before is null and found_runs = '[]' then unknown_name end
+    );
   end if;
   select r.created_at, r.id into scanned_to
   from ai.runs r
@@ -94,6 +99,7 @@ begin
   return jsonb_build_object(
     'outcome', 'listed',
     'runs', found_runs,
+    'unknown', case when before is null and found_runs = '[]' and older_than is null then unknown_name end,
     'continueBefore', case when older_than is not null then jsonb_build_object(
       'createdAt', older_than,
       'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end
@@ -104,7 +110,7 @@ $$;
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
   'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
-  'provider, entityId, requestId; unknown names the first of them whose value does not exist. '
+  'provider, entityId, requestId; unknown names one of them whose value does not exist. '
   'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
   'from, and null when no older run can match.';
 
@@ -115,6 +121,9 @@ create or replace function ai.unknown_run_filter(workspace uuid, filter jsonb) r
   set search_path = ''
 as $$
   select case
+    when filter ? 'provider' and not (
+      ai.cost_visible(workspace) and exists (select from ai.model_prices p where p.provider_id = filter ->> 'provider')
+    ) then 'provider'
     when filter ? 'keyId' and not exists (
       select from ai.keys k where k.id = (filter ->> 'keyId')::uuid and k.workspace_id = workspace
     ) then 'keyId'
@@ -122,9 +131,6 @@ as $$
     when filter ? 'memberId' and not exists (
       select from public.profiles p where p.id = (filter ->> 'memberId')::uuid
     ) then 'memberId'
-    when filter ? 'provider' and not (
-      ai.cost_visible(workspace) and exists (select from ai.model_prices p where p.provider_id = filter ->> 'provider')
-    ) then 'provider'
   end
 $$;
 comment on function ai.unknown_run_filter(uuid, jsonb) is

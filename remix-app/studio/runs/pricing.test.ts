@@ -116,6 +116,17 @@ describe("the lines of a run", () => {
     expect(notes).toEqual([]);
   });
 
+  test("of a route without prices are counts and one amount, for one call and for several", () => {
+    const call = { route: 1, usage: { input_tokens: 10 } };
+    for (const calls of [[call], [call, call]]) {
+      const run = pricedRun({ routes: [demo], calls });
+      run.priced.routes = [{ ...demo, prices: [] }];
+      const { lines, notes } = pricingOf(run);
+      expect(sum(lines)).toBe(run.costUsd);
+      expect(notes).toContain("not_itemised");
+    }
+  });
+
   test("that no price explains are counts and one amount", () => {
     const run = {
       ...pricedRun({ routes: [demo], calls: [{ route: 1, usage: { input_tokens: 10 } }] }),

@@ -1,4 +1,4 @@
-import { bookedUsd, type CallPrice, type ChargedCall, priceCall, routeOf } from "#shared/call-price.ts";
+import { bookedUsd, type CallPrice, type ChargedCall, isStated, priceCall, routeOf } from "#shared/call-price.ts";
 import { add, type Decimal, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
 import { priceLines, sumOfLines, type TokenCounts, tierPrices, usageItems } from "#shared/money.ts";
 import type { PricingCall, PricingFacts, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
@@ -56,15 +56,21 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
   if (separate.length > 0) {
     return itemise(
       routes,
-      separate.map((call) => ({ call, price: priceCall(routes, call) })),
+      separate.filter((call) => isPriceable(routes, call)).map((call) => ({ call, price: priceCall(routes, call) })),
     );
   }
-  const prices = [priceCall(routes, together), ...pricesOfTiers(routes, together)];
+  const prices = isPriceable(routes, together) ? [priceCall(routes, together), ...pricesOfTiers(routes, together)] : [];
   const price = prices.find(({ amount }) => comesTo(amount, cost));
   if (price) return itemise(routes, [{ call: together, price }]);
   if (!routeOf(routes, together).trusts_stated_cost) return tokens;
   const stated = { ...together, statedCostUsd: formatDecimal(cost) };
   return itemise(routes, [{ call: stated, price: priceCall(routes, stated) }]);
+}
+
+/** Whether a call's route has a price for it, or its cost was stated. The gateway makes no other calls. */
+function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
+  const route = routeOf(routes, call);
+  return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
 }
 
 /** Several calls whose counts were not kept apart together reach a tier that none of them was charged at. */

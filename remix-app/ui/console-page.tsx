@@ -9,11 +9,15 @@ export function ConsolePage({ children, ...page }: AppPageProps & { children: Re
       <SectionNav
         label="Console"
         sections={[
-          { to: "/admin", label: "Users" },
+          { to: "/admin", label: "Accounts" },
           { to: "/admin/recovery", label: "Recovery" },
+          { to: "/admin/address-blocks", label: "Address blocks" },
           { to: "/admin/apps", label: "Apps" },
-          { to: "/admin/workspaces", label: "Key approvals" },
+          { to: "/admin/workspaces", label: "Workspaces", also: "/admin/credits" },
+          { to: "/admin/approvals", label: "Approvals" },
+          { to: "/admin/plans", label: "Plans" },
           { to: "/admin/models", label: "Models" },
+          { to: "/admin/prices", label: "Price proposals" },
           { to: "/admin/providers", label: "Providers", also: "/admin/runs" },
           { to: "/admin/audit", label: "Audit log" },
         ]}

@@ -9,7 +9,7 @@ import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Key approvals · Console · Gatehouse" }];
+export const meta: MetaFunction = () => [{ title: "Workspaces · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -23,7 +23,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleWorkspacesPage() {
   const { term, workspaces, more, waiting, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Key approvals" lead="Which workspaces may make keys.">
+    <ConsolePage title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find a workspace" label="Name, id, or a member's email" term={term} />

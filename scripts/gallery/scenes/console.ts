@@ -78,7 +78,7 @@ const ofBlock =
 
 /** What infrastructure admins see. */
 export const consoleStates = statesOf("Console", [
-  ["Users", "admin/accounts", "admin", "/admin"],
+  ["Accounts", "admin/accounts", "admin", "/admin"],
   ["Users, found", "admin/accounts", "admin", "/admin?q=northern-lights.example"],
   ["Users, none found", "admin/accounts", "admin", "/admin?q=nobody-of-that-name"],
   ["An account", "admin/user", "admin", ofMember("")],
@@ -164,9 +164,9 @@ export const consoleStates = statesOf("Console", [
   ["Approvals", "admin/approvals", "admin", ofRequest(() => "/admin/approvals")],
   ["Approve keys", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/approve`)],
   ["Decline a request", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/decline`)],
-  ["Key approvals", "admin/workspaces", "admin", "/admin/workspaces"],
-  ["Key approvals, found", "admin/workspaces", "admin", "/admin/workspaces?q=Northern"],
-  ["Key approvals, none found", "admin/workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],
+  ["Workspaces", "admin/workspaces", "admin", "/admin/workspaces"],
+  ["Workspaces, found", "admin/workspaces", "admin", "/admin/workspaces?q=Northern"],
+  ["Workspaces, none found", "admin/workspaces", "admin", "/admin/workspaces?q=nothing-of-that-name"],
   [
     "Revoke an approval",
     "admin/workspaces-approval",

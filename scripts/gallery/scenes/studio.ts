@@ -50,7 +50,6 @@ const requested = (declineReason: string | null) => async (scene: Scene) => {
   return `/workspaces/${workspace}/ai/keys`;
 };
 
-
 /** What a workspace's calls use and cost, and who may make them. */
 export const studioStates = statesOf("AI studio", [
   ["Overview", "studio/overview", "user", busy("")],

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createActor } from "./actors.ts";
 import {
   abandon,
   addKey,
@@ -22,6 +23,8 @@ beforeAll(() => {
 });
 afterAll(() => close());
 
+const setLabel = "select ai.set_budget('label', ai.label_id($2), $1, $3, $2)";
+const setMember = "select ai.set_budget('member', $2, $1, $3)";
 const shuffled = <Each>(all: readonly Each[]) => all.toSorted(() => Math.random() - 0.5);
 
 // Nobody here gives up on a lock: were the order of locks wrong anywhere, Postgres would find a deadlock and say so.
@@ -45,8 +48,6 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
       ),
     ),
   );
-  const setLabel = "select ai.set_budget('label', ai.label_id($2), $1, $3, $2)";
-  const setMember = "select ai.set_budget('member', $2, $1, $3)";
   for (const { workspaceId, ownerId } of tenants) {
     for (const label of labels) await db.query(setLabel, [workspaceId, label, 1000]);
     await db.query(setMember, [workspaceId, ownerId, 1000]);
@@ -125,6 +126,47 @@ test("whatever changes the same rows gets through, 90 at once, and the books agr
   );
   expect(spent).toHaveLength(12);
   expect(spent.map(({ budgets }) => budgets)).toEqual(spent.map(({ runs }) => runs));
+});
+
+// Without rate limits, whose windows would be locked first and keep these calls from meeting at the budgets.
+test("batches that meet at budgets of keys, members, labels and workspaces lock them in one order", {
+  timeout: 60_000,
+}, async () => {
+  const tenant = await createTenant(db, { credits: "100000" });
+  const { workspaceId, ownerId } = tenant;
+  const { sub: otherId } = await createActor(db, { workspaceId, role: "member" });
+  const callers = await Promise.all(
+    [ownerId, otherId].flatMap((memberId) =>
+      ["a", "b", "c"].map(async (entityId) => {
+        const options = { monthlyBudgetUsd: "1000", entityId };
+        return { ...tenant, keyHash: (await addKey(db, { workspaceId, ownerId: memberId }, options)).hash };
+      }),
+    ),
+  );
+  for (const label of ["a", "b", "c"]) await db.query(setLabel, [workspaceId, label, 1000]);
+  for (const memberId of [ownerId, otherId]) await db.query(setMember, [workspaceId, memberId, 1000]);
+  await db.query("select ai.set_budget('workspace', $1, $1, 1000)", [workspaceId]);
+  await Promise.all(
+    Array.from({ length: 30 }, async (_, n) => {
+      for (let turn = 0; turn < 3; turn++) {
+        const runs = await admitAll(
+          db,
+          shuffled(callers).map((caller) => chatCall(caller)),
+        );
+        if (n % 5 === 0) await db.query(setLabel, [workspaceId, "b", 900 + n]);
+        await settle(
+          db,
+          shuffled(runs).map((run) => outcome(run)),
+        );
+      }
+    }),
+  );
+  const left = await db.query(
+    "select from ai.budgets where workspace_id = $1 and (reserved_usd <> 0 or spent_usd = 0)",
+    [workspaceId],
+  );
+  expect(left).toEqual([]);
+  expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
 });
 
 test("batches that each hold a run that cannot be booked end all others, whoever else does", {

@@ -131,6 +131,7 @@ describe("the budgets page", () => {
     const [last = ""] = shown(second.text);
     expect(new Set([...shown(first.text), last]).size).toBe(51);
     expect(second.words).not.toContain("No external app is linked");
+    expect([first, second].map(({ text }) => text.includes('id="label."'))).toEqual([false, true]);
     const [scope, subjectId] = last.split(".");
     expect(scope).toBe("member");
     const changed = await admin.browser.post(`${path}${next}`, form({ scope, subjectId, limitUsd: "7.25" }));

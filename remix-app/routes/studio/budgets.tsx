@@ -91,7 +91,7 @@ export default function BudgetsPage() {
     <StudioPage
       workspace={workspace}
       title="Budgets"
-      lead={`What may be spent in a month, in dollars that providers charge. All start anew on ${anew}, 00:00 UTC.`}
+      lead={`What may be spent in a month, in dollars that providers charge. All begin again on ${anew}, 00:00 UTC.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (
@@ -105,6 +105,7 @@ export default function BudgetsPage() {
       <BudgetList
         budgets={budgets}
         whole={cursor === "" && nextCursor === null}
+        last={nextCursor === null}
         cursor={cursor}
         mayChange={mayChange}
         keysVisible={keysVisible}
@@ -121,11 +122,14 @@ export default function BudgetsPage() {
       <Card title="When a budget is used up">
         <ul className="max-w-prose list-disc space-y-1.5 pl-5">
           <li>
-            A call whose dearest possible cost is more than what is left is refused with 402{" "}
-            <code className="font-mono text-small">budget_exceeded</code>, until the budget starts anew or is raised. So
+            A call whose maximum cost is more than what is left is refused with 402{" "}
+            <code className="font-mono text-small">budget_exceeded</code>, until the next month or a higher limit. So
             calls may be refused shortly before all of it is spent.
           </li>
-          <li>What calls under way may cost at most is held, and given back when they are done and charged.</li>
+          <li>
+            The maximum cost of calls under way is held. When they end, their actual cost is charged and the rest is
+            released.
+          </li>
           <li>
             At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and members who manage its
             AI policy get an email. For a key's budget, members who manage keys get it too.

@@ -12,7 +12,7 @@ export interface BudgetAlert {
   workspace: string;
   /** The first day of the UTC month that it is about. */
   month: string;
-  /** When the budget starts anew, RFC 3339. */
+  /** When the next month begins, RFC 3339. */
   endsAt: string;
   threshold: 50 | 80 | 100;
   /** Whether calls can be refused: a label's budget refuses only calls of keys that carry the label. */

@@ -62,11 +62,13 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
 /**
  * Budgets by what they are of, each with its form where it is open.
  * @param props.whole whether these are all; of a part nobody can say what there is none of
+ * @param props.last whether these are the last ones: labels come last, so here one can be added
  * @param props.cursor of the page that they are on, which changing one leads back to; empty for the first
  */
 export function BudgetList({
   budgets,
   whole,
+  last,
   cursor,
   mayChange,
   keysVisible,
@@ -75,6 +77,7 @@ export function BudgetList({
 }: {
   budgets: Budget[];
   whole: boolean;
+  last: boolean;
   cursor: string;
   mayChange: Record<BudgetScope, boolean>;
   keysVisible: boolean;
@@ -83,7 +86,10 @@ export function BudgetList({
 }) {
   const ofScope = (wanted: BudgetScope) => budgets.filter(({ scope }) => scope === wanted);
   return concerns
-    .filter(({ scope }) => (scope !== "key" || keysVisible) && (whole || ofScope(scope).length > 0))
+    .filter(
+      ({ scope }) =>
+        (scope !== "key" || keysVisible) && (whole || (last && scope === "label") || ofScope(scope).length > 0),
+    )
     .map(({ scope, title, lead, empty }) => {
       const own = ofScope(scope);
       return (
@@ -123,7 +129,7 @@ export function BudgetList({
               );
             })}
           </ul>
-          {scope === "label" && mayChange.label ? <NewLabelBudget open={open} cursor={cursor} /> : null}
+          {scope === "label" && last && mayChange.label ? <NewLabelBudget open={open} cursor={cursor} /> : null}
         </Card>
       );
     });

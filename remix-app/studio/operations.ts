@@ -38,7 +38,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/keys`,
     summary: "Create a key",
     description:
-      "Takes the permission manage_ai_keys, a standing approval of the platform for the workspace, and a recent proof of who you are. The answer is the only one that ever holds the secret.",
+      "Takes the permission manage_ai_keys, a standing approval of the platform for the workspace, and a recent proof of who you are. The answer is the only one that ever holds the secret. allowedModels are ids of the catalogue, exactly as calls send them; an unknown one is refused by name.",
     body: {
       schema: newKeySchema,
       example: { name: "Backend", environment: "live", allowedModels: ["demo-chat"], monthlyBudgetUsd: 25 },
@@ -84,7 +84,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     method: "PATCH",
     path: `${base}/policy`,
     summary: "Change the AI policy",
-    description: "Only what is named changes; null lifts a limit. Takes the permission manage_ai_policy.",
+    description:
+      "Only what is named changes; null lifts a limit. Takes the permission manage_ai_policy. A list that adds a model unknown to the catalogue is refused by name; names already in the policy stay.",
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
     answers: [{ status: 200, description: "The rules as they are now.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...common],

@@ -24,6 +24,13 @@ function link(db: Database, app: App, tenant: Tenant, linked: boolean) {
   });
 }
 
+/** What a reading function of the gateway answers to a call. */
+async function readAs(db: Database, name: string, call: object): Promise<unknown> {
+  const sql = `select ai.${name}($1) as answer`;
+  const row = await db.asRole("gateway", () => one<{ answer: unknown }>(db, { sql, values: [JSON.stringify(call)] }));
+  return row.answer;
+}
+
 describe("a person's own session", () => {
   test.for(workspaceRoles)(
     "of a $role may call where they may use the studio",
@@ -193,6 +200,44 @@ describe("a key that is bound to an app", () => {
     await link(db, app, tenant, true);
     await db.query("update private.apps set enabled = false where id = $1", [app.id]);
     expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+  });
+
+  test.for([
+    ["ai:use", "{workspace:session,tts:use}"],
+    ["workspace:session", "{ai:use,tts:use}"],
+    ["every scope", "{}"],
+  ])("is refused like the app's token once the registration loses %s", async ([, left], { db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const { app, callOf } = await appTokenCall(db, tenant);
+    await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+    await db.query("update private.apps set scopes = $2 where id = $1", [app.id, left]);
+    const refused = { refused: "insufficient_scope" };
+    for (const one of [chatCall(tenant), callOf()]) {
+      expect(await begin(db, one)).toEqual(refused);
+      expect(await checkCredential(db, one)).toEqual(refused);
+      expect(await readAs(db, "describe_credential", one)).toEqual(refused);
+      expect(await readAs(db, "list_models", one)).toEqual(refused);
+      expect(await readAs(db, "check_app_caller", one)).toEqual(refused);
+    }
+    await db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
+  });
+
+  test("speaks only while the registration has tts:use", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const { app } = await appTokenCall(db, tenant);
+    await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
+    await db.query("insert into ai.model_grants (model_id, plan_id) values ('demo-speech', $1)", [tenant.planId]);
+    const speech = chatCall(tenant, { kind: "speech", model: "demo-speech", providers: ["demo_speech"] });
+    expect(await begin(db, speech)).not.toHaveProperty("refused");
+    expect(await readAs(db, "describe_credential", chatCall(tenant))).toMatchObject({
+      scopes: ["ai:use", "tts:use", "workspace:session"],
+    });
+    await db.query("update private.apps set scopes = '{workspace:session,ai:use}' where id = $1", [app.id]);
+    expect(await begin(db, speech)).toEqual({ refused: "insufficient_scope" });
+    expect(await checkCredential(db, speech)).toEqual({ refused: "insufficient_scope" });
+    expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
   });
 
   test("of an internal satellite is refused", async ({ db }) => {

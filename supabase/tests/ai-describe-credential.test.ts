@@ -26,9 +26,8 @@ describe("a credential describes itself", () => {
     const tenant = await createTenant(db, {
       credits: "100",
       plan: { requestsPerMinute: 10, tokensPerMinute: 1000 },
-      key: { requestsPerMinute: 3, monthlyBudgetUsd: "0.0005", allowedModels: ["any"] },
+      key: { requestsPerMinute: 3, monthlyBudgetUsd: "0.0005" },
     });
-    await db.query("update ai.keys set allowed_models = null where id = $1", [tenant.keyId]);
     await addBudget(db, tenant, { scope: "workspace", subject: tenant.workspaceId, limit: "0.001" });
     const [settled] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await settle(db, [outcome(settled)]);

@@ -94,6 +94,31 @@ describe("issuing a key", () => {
     expect((await issue(db, tenant, { externalAppId: app })).key).toMatchObject({ externalApp: { id: app } });
   });
 
+  test.for(["gpt-4o-typo", "DEMO-CHAT", "demo-chat ", "demo-*"])(
+    "refuses the unknown model %j by name",
+    async (typo, { db }) => {
+      const tenant = await createTenant(db);
+      const refused = { outcome: "unknown_models", param: "allowedModels", models: [typo] };
+      expect(await issue(db, tenant, { allowedModels: ["demo-chat", typo] })).toEqual(refused);
+      expect((await list(db, tenant)).keys).toHaveLength(1);
+      expect((await issue(db, tenant, { allowedModels: ["demo-chat"] })).outcome).toBe("issued");
+      expect((await issue(db, tenant, { allowedModels: [] })).outcome).toBe("issued");
+    },
+  );
+
+  test("by SQL refuses an unknown model too", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const create = (model: string) =>
+      db.query(
+        `select ai.create_key(workspace_id => $1, created_by => $2, name => 'K', lookup => $3, secret_hash => $4,
+           allowed_models => $5)`,
+        [tenant.workspaceId, tenant.ownerId, lookup(), randomBytes(32), [model]],
+      );
+    await create("demo-chat");
+    const failure = await failureOf(() => create("gpt-4o-typo"));
+    expect([failure.code, failure.message]).toEqual(["22023", "unknown models: gpt-4o-typo"]);
+  });
+
   test("stops at 200 live keys of a workspace", async ({ db }) => {
     const tenant = await createTenant(db);
     await db.query(
@@ -122,6 +147,13 @@ describe("rotating a key", () => {
       tenant.workspaceId,
     ]);
     expect(lineages).toHaveLength(1);
+  });
+
+  test("keeps a model of its list that has left the catalogue since", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("update ai.keys set allowed_models = '{gone}' where id = $1", [tenant.keyId]);
+    const { outcome, key } = await rotate(db, tenant, { keyId: tenant.keyId });
+    expect([outcome, key?.allowedModels]).toEqual(["issued", ["gone"]]);
   });
 
   test("keeps strict mode", async ({ db }) => {

@@ -56,8 +56,13 @@ describe("a workspace's AI policy", () => {
     const tenant = await createTenant(db);
     expect((await read(db, tenant)).policy).toMatchObject({ ...defaults, updatedAt: null, updatedBy: null });
     await change(db, tenant, { allowedModels: [tenant.model], contentCapture: true, contentRetentionDays: 7 });
-    const { policy } = await change(db, tenant, { requestsPerMinute: 5, deniedModels: ["other"] });
-    const standing = { contentCapture: true, contentRetentionDays: 7, requestsPerMinute: 5, deniedModels: ["other"] };
+    const { policy } = await change(db, tenant, { requestsPerMinute: 5, deniedModels: ["demo-chat"] });
+    const standing = {
+      contentCapture: true,
+      contentRetentionDays: 7,
+      requestsPerMinute: 5,
+      deniedModels: ["demo-chat"],
+    };
     expect(policy).toMatchObject({ ...defaults, allowedModels: [tenant.model], ...standing });
     const lifted = await change(db, tenant, { allowedModels: null, requestsPerMinute: null });
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
@@ -71,6 +76,33 @@ describe("a workspace's AI policy", () => {
     expect(late).toMatchObject({ outcome: "changed_meanwhile", policy: { requestsPerMinute: 5 } });
     const next = await change(db, tenant, { requestsPerMinute: 7, readAt: first.policy?.updatedAt });
     expect(next).toMatchObject({ outcome: "changed", policy: { requestsPerMinute: 7 } });
+  });
+
+  test.for(["allowedModels", "deniedModels"])(
+    "refuses a model unknown to the catalogue in %s by name",
+    async (param, { db }) => {
+      const tenant = await createTenant(db);
+      for (const typo of ["gpt-4o-typo", "DEMO-CHAT"]) {
+        const refused = { outcome: "unknown_models", param, models: [typo] };
+        expect(await change(db, tenant, { [param]: ["demo-chat", typo], requestsPerMinute: 5 })).toEqual(refused);
+      }
+      expect((await read(db, tenant)).policy).toMatchObject(defaults);
+    },
+  );
+
+  test("keeps models that have left the catalogue, and checks only those that are new", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query(
+      "insert into ai.workspace_policies (workspace_id, allowed_models, denied_models) values ($1, '{gone}', '{went}')",
+      [tenant.workspaceId],
+    );
+    const kept = { allowedModels: ["gone", "demo-chat"], deniedModels: ["went"], requestsPerMinute: 5 };
+    expect(await change(db, tenant, kept)).toMatchObject({ outcome: "changed", policy: kept });
+    const moved = { allowedModels: null, deniedModels: ["gone", "went"] };
+    expect(await change(db, tenant, moved)).toMatchObject({ outcome: "changed", policy: moved });
+    const dropped = { deniedModels: [] };
+    expect(await change(db, tenant, dropped)).toMatchObject({ outcome: "changed", policy: dropped });
+    expect((await change(db, tenant, { deniedModels: ["gone"] })).outcome).toBe("unknown_models");
   });
 
   test("leaves a line in the workspace's log, with before and after", async ({ db }) => {

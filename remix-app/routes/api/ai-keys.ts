@@ -5,6 +5,7 @@ import { requireFreshUser } from "../../session/user.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { newKeySchema } from "../../studio/keys/key-schema.ts";
 import { createKey, listKeys } from "../../studio/keys/keys.ts";
+import { unknownModelsProblem } from "../../studio/unknown-models.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -24,5 +25,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const key = await readJson(request, { schema: newKeySchema, requestId, parse: parseBudgets });
   const made = await createKey(context, { userId: user.id, workspaceId: workspace.id, key });
+  if ("models" in made) throw unknownModelsProblem(made, context);
   return Response.json(exactAmounts(made), { status: 201 });
 }

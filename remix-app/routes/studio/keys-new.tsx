@@ -9,6 +9,7 @@ import { createKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
 import { tokenLimitHint } from "../../studio/policy/policy-words.ts";
+import { unknownModelsText } from "../../studio/unknown-models.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -35,11 +36,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context);
   const read = readKeyForm(form);
-  if ("errors" in read) {
-    const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
-    return data({ issued: null, errors: read.errors, typed }, { status: 400 });
-  }
-  const { key, secret } = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
+  const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
+  const refused = (errors: Record<string, string>) => data({ issued: null, errors, typed }, { status: 400 });
+  if ("errors" in read) return refused(read.errors);
+  const made = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
+  if ("models" in made) return refused({ allowedModels: unknownModelsText(made) });
+  const { key, secret } = made;
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
   return data({ issued: { secret, model }, errors: {}, typed: {} });
 }

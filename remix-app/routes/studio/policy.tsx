@@ -9,6 +9,7 @@ import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
 import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
 import { modelRows, pageOfRows, readPolicyFrame } from "../../studio/policy/policy-frame.ts";
 import { policyDifferences, policyWords } from "../../studio/policy/policy-words.ts";
+import { unknownModelsText } from "../../studio/unknown-models.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
@@ -59,6 +60,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const readAt = read.data;
   if (errors) return data({ fields, errors, readAt, meanwhile: null }, { status: 400 });
   const changed = await changeReadPolicy(context, { ...member, changes: rules, readAt });
+  if (changed.outcome === "unknown_models") {
+    const unknown = { models: unknownModelsText(changed) };
+    return data({ fields, errors: unknown, readAt, meanwhile: null }, { status: 400 });
+  }
   if (changed.outcome === "changed") {
     const here = keptSearch(new URL(request.url).search, { keep: listParams, add: { saved: "yes" } });
     throw redirect(`/workspaces/${workspace.id}/ai/policy${here}`, 303);

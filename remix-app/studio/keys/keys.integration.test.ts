@@ -115,6 +115,20 @@ describe("keys by API", () => {
     expect(answer).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
+  test("refuse a list with an unknown model, by name", async () => {
+    await approve(owner);
+    const body = { name: "K", allowedModels: ["demo-chat", "gpt-4o-typo"] };
+    const answer = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: {
+        code: "INVALID_REQUEST",
+        param: "allowedModels",
+        detail: 'allowedModels: There is no model "gpt-4o-typo".',
+      },
+    });
+  });
+
   test("of another workspace do not exist", async () => {
     await approve(owner);
     const made = await call(owner, `${owner.workspaceId}/ai/keys`, { method: "POST", body: { name: "Mine" } });

@@ -5,21 +5,23 @@ import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
+import { type UnknownModels, unknownModels } from "../unknown-models.ts";
 import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
-const issued = z.union([
+const rotated = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
   z.object({
     outcome: z.enum(["not_allowed", "not_approved", "not_found", "not_active", "app_not_linked", "too_many"]),
   }),
 ]);
+const issued = z.union([unknownModels, rotated]);
 const listed = z.union([
   keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
 
-type Refusal = Exclude<z.infer<typeof issued>["outcome"], "issued">;
+type Refusal = Exclude<z.infer<typeof rotated>["outcome"], "issued">;
 
 const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: string }> = {
   not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace does not allow managing keys." },
@@ -49,7 +51,7 @@ function requireKeyId(keyId: string, context: AppLoadContext): void {
 const hex = ({ hash }: NewAiCredential) => Buffer.from(hash).toString("hex");
 
 function readIssued(
-  answer: z.output<typeof issued>,
+  answer: z.output<typeof rotated>,
   { context, text }: { context: AppLoadContext; text: string },
 ): IssuedKey {
   if (answer.outcome !== "issued") throw refused(answer.outcome, context);
@@ -58,15 +60,17 @@ function readIssued(
 
 /**
  * Makes a key. Its text is in the answer and nowhere else.
+ * @returns the key, or the models of its list that are not in the catalogue; no key exists then
  * @throws Response 403 FORBIDDEN without permission or approval, 400 where the app is not linked, 409 above 200 keys
  */
 export async function createKey(
   context: AppLoadContext,
   { key, ...member }: StudioMember & { key: NewKey },
-): Promise<IssuedKey> {
+): Promise<IssuedKey | UnknownModels> {
   const made = await createAiKey();
   const args = { key, lookup: made.lookup, secret_hash: hex(made) };
   const answer = await callAsMember(context, { member, name: "issue_key", args, schema: issued });
+  if (answer.outcome === "unknown_models") return answer;
   return readIssued(answer, { context, text: made.text });
 }
 
@@ -82,7 +86,7 @@ export async function rotateKey(
   requireKeyId(keyId, context);
   const made = await createAiKey();
   const args = { key_id: keyId, overlap_seconds: overlapSeconds, lookup: made.lookup, secret_hash: hex(made) };
-  const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: issued });
+  const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: rotated });
   return readIssued(answer, { context, text: made.text });
 }
 

@@ -56,6 +56,15 @@ describe("a workspace's AI policy by API", () => {
     expect(await change(admin, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
   });
 
+  test.each(["allowedModels", "deniedModels"])("refuses %s with an unknown model, by name", async (param) => {
+    const answer = await change(admin, { [param]: ["demo-chat", "DEMO-CHAT"] });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { code: "INVALID_REQUEST", param, detail: `${param}: There is no model "DEMO-CHAT".` },
+    });
+    expect(await read(admin)).toMatchObject({ body: { allowedModels: null, deniedModels: [] } });
+  });
+
   test("keeps a retention of 1 and of 365 days", async () => {
     for (const contentRetentionDays of [1, 365]) {
       expect(await change(admin, { contentRetentionDays })).toMatchObject({

@@ -5,6 +5,7 @@ import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
+import { type UnknownModels, unknownModels, unknownModelsProblem } from "../unknown-models.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
@@ -46,44 +47,54 @@ export type AiPolicy = z.infer<typeof aiPolicy>;
 
 const answered = z.union([
   z.object({ outcome: z.enum(["read", "changed", "changed_meanwhile"]), policy: aiPolicy }),
+  unknownModels,
   z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
 ]);
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function readAiPolicy(context: AppLoadContext, member: StudioMember): Promise<AiPolicy> {
-  return (await callPolicy(context, { member, name: "read_workspace_policy" })).policy;
+  return requirePolicy(context, await callPolicy(context, { member, name: "read_workspace_policy" })).policy;
 }
 
-/** @throws Response 400 INVALID_REQUEST for an app that is not linked, 403 FORBIDDEN, 503 UNAVAILABLE */
+/**
+ * @throws Response 400 INVALID_REQUEST for an app that is not linked or a model that is not in the catalogue,
+ * 403 FORBIDDEN, 503 UNAVAILABLE
+ */
 export async function changeAiPolicy(
   context: AppLoadContext,
   { changes, ...member }: StudioMember & { changes: z.output<typeof policyChange> },
 ): Promise<AiPolicy> {
-  return (await callPolicy(context, { member, name: "change_workspace_policy", args: { changes } })).policy;
+  const args = { changes };
+  return requirePolicy(context, await callPolicy(context, { member, name: "change_workspace_policy", args })).policy;
 }
 
 /**
  * As {@link changeAiPolicy}, unless somebody has changed the policy since the member read it.
  * @param options.readAt the `updatedAt` of what they read
- * @returns the policy as it is then, theirs or the other's
+ * @returns the policy as it is then, theirs or the other's; or the models that are not in the catalogue
  */
 export async function changeReadPolicy(
   context: AppLoadContext,
   options: StudioMember & { changes: z.output<typeof policyChange>; readAt: string | null },
-): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy }> {
+): Promise<{ outcome: "changed" | "changed_meanwhile"; policy: AiPolicy } | UnknownModels> {
   const { changes, readAt, ...member } = options;
   const args = { changes: { ...changes, readAt } };
-  const { outcome, policy } = await callPolicy(context, { member, name: "change_workspace_policy", args });
+  const answer = await callPolicy(context, { member, name: "change_workspace_policy", args });
+  if (answer.outcome === "unknown_models") return answer;
+  const { outcome, policy } = requirePolicy(context, answer);
   return { outcome: outcome === "changed" ? "changed" : "changed_meanwhile", policy };
 }
 
-async function callPolicy(
-  context: AppLoadContext,
-  call: { member: StudioMember; name: string; args?: object },
-): Promise<{ outcome: string; policy: AiPolicy }> {
-  const answer = await callAsMember(context, { ...call, schema: answered });
+function callPolicy(context: AppLoadContext, call: { member: StudioMember; name: string; args?: object }) {
+  return callAsMember(context, { ...call, schema: answered });
+}
+
+function requirePolicy(
+  { requestId }: AppLoadContext,
+  answer: z.output<typeof answered>,
+): { outcome: string; policy: AiPolicy } {
   if ("policy" in answer) return answer;
-  const { requestId } = context;
+  if (answer.outcome === "unknown_models") throw unknownModelsProblem(answer, { requestId });
   if (answer.outcome === "not_allowed") {
     throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
   }

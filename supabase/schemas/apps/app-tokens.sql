@@ -203,6 +203,22 @@ $$;
 comment on function private.app_can_act_in_workspace(private.apps, uuid) is
   'Whether an app is a registered external one that is linked to the workspace, at this moment.';
 
+create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
+  language plpgsql
+  stable
+  security invoker
+as $$
+begin
+  return case
+    when not private.app_can_act_in_workspace(app, gateway_refusal.workspace_id) then 'app_not_allowed'
+    when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
+  end;
+end
+$$;
+comment on function private.gateway_refusal(private.apps, uuid, text[]) is
+  'Returns why the gateway refuses an app, by a token or a bound key with these scopes, in a workspace; null if it does '
+  'not. For definers; granted to nobody.';
+
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (
     token_id uuid,
@@ -222,9 +238,8 @@ as $$
       when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
       when p.standing = 'mfa_required' then 'MFA_REQUIRED'
       when p.standing <> 'good' then 'invalid_api_key'
-      when not private.app_can_act_in_workspace(a, t.workspace_id) then 'app_not_allowed'
       when not private.is_workspace_member(t.user_id, t.workspace_id) then 'app_not_allowed'
-      when not s.in_force @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
+      else private.gateway_refusal(a, t.workspace_id, s.in_force)
     end
   from ai.app_tokens t
   join private.apps a on a.id = t.app_id

@@ -49,7 +49,7 @@ begin
   elsif caller.refused is not null then
     return ai.refusal(caller.refused);
   elsif kind is not null and (
-    caller.source = 'app_token' and kind = 'speech' and not 'tts:use' = any (caller.scopes)
+    caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
     or caller.payer = 'member' and not caller.actor_is_member
   ) then
     return ai.refusal('insufficient_scope');
@@ -97,6 +97,8 @@ declare
   plan ai.plans;
   policy ai.workspace_policies;
   is_member boolean;
+  app private.apps;
+  scopes text[];
   refused text;
 begin
   -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
@@ -118,18 +120,17 @@ begin
     perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
     is_member := found;
   end if;
-  if key.allowed_addresses is not null or key.external_app_id is not null then
-    refused := case
-      -- No address told, no address allowed.
-      when key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false)
-        then 'insufficient_scope'
-      -- A bound key stands for its app.
-      when key.external_app_id is not null and not ai.app_can_act_in_workspace(key.external_app_id, key.workspace_id)
-        then 'app_not_allowed'
-    end;
+  -- No address told, no address allowed.
+  if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
+    refused := 'insufficient_scope';
+  end if;
+  if key.external_app_id is not null then
+    select a.* into app from private.apps a where a.id = key.external_app_id;
+    scopes := private.gateway_scopes(app);
+    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes));
   end if;
   return row(
-    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, null,
+    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, scopes,
     key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
     plan.id, plan.payer, plan.markup, plan.initial_credits,
     least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
@@ -139,8 +140,9 @@ begin
 end
 $$;
 comment on function ai.key_caller(bytea, inet) is
-  'Whose key it is by the SHA-256 of its text, and what holds for it; nulls where it is unknown, revoked, expired or of a '
-  'deleted workspace. It is what nearly every call asks.';
+  'Returns whose key it is by the SHA-256 of its text, and its limits; nulls when it is unknown, revoked, expired or of a '
+  'deleted workspace. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
+  'asks it.';
 
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql

@@ -93,6 +93,23 @@ $$;
 comment on function ai.usable_models(uuid, text, text[], text[], text[]) is
   'The intersection of enabled catalogue, Studio defaults, workspace policy, plan or root grants, and the key''s list.';
 
+create or replace function ai.unknown_models(names text[]) returns text[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select nullif(array(
+    select n.name
+    from unnest(names) with ordinality as n (name, place)
+    where not exists (select from ai.models m where m.id = n.name)
+    order by n.place
+  ), '{}')
+$$;
+comment on function ai.unknown_models(text[]) is
+  'Returns the names that are not ids of models in the catalogue, enabled or not; null if all are. Ids are compared exactly, '
+  'as in calls. Lists of models are checked with it before they are saved.';
+
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
   trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,

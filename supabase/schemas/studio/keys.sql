@@ -49,10 +49,15 @@ as $$
 declare
   verdict text := ai.key_issue_permission(member_id, workspace);
   app uuid := (key ->> 'externalAppId')::uuid;
+  allowed text[] := ai.text_list(key -> 'allowedModels');
+  unknown text[] := ai.unknown_models(allowed);
   made ai.keys;
 begin
   if verdict <> 'allowed' then
     return jsonb_build_object('outcome', verdict);
+  end if;
+  if unknown is not null then
+    return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
   end if;
   if app is not null and not ai.app_can_act_in_workspace(app, workspace) then
     return jsonb_build_object('outcome', 'app_not_linked');
@@ -70,11 +75,7 @@ begin
   )
   select
     id, id, workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'), issue_key.lookup,
-    decode(issue_key.secret_hash, 'hex'), app,
-    case when jsonb_typeof(key -> 'allowedModels') = 'array'
-      then array(select jsonb_array_elements_text(key -> 'allowedModels')) end,
-    case when jsonb_typeof(key -> 'allowedAddresses') = 'array'
-      then array(select address::cidr from jsonb_array_elements_text(key -> 'allowedAddresses') as address) end,
+    decode(issue_key.secret_hash, 'hex'), app, allowed, ai.text_list(key -> 'allowedAddresses')::cidr[],
     (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
     coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId'
   from (select gen_random_uuid() as id) as made_id
@@ -89,7 +90,18 @@ end
 $$;
 comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
   'Stores a new key, whose text the caller made and shows once: lookup part and hex of its SHA-256 come here. Outcomes: '
-  'issued (with key), not_allowed, not_approved, app_not_linked, too_many (200 live ones a workspace).';
+  'issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and models), too_many (200 '
+  'live keys in a workspace).';
+
+create or replace function ai.text_list(list jsonb) returns text[]
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
+$$;
+comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
 
 -- Definer: as ai.issue_key.
 create or replace function ai.rotate_key(
@@ -289,6 +301,10 @@ begin
   perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
   if not found then
     raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
+  end if;
+  if ai.unknown_models(allowed_models) is not null then
+    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
+      using errcode = 'invalid_parameter_value';
   end if;
 
   insert into ai.keys (

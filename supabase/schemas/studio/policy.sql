@@ -28,6 +28,9 @@ declare
   before jsonb;
   after jsonb;
   app jsonb;
+  listed text[];
+  param text;
+  unknown text[];
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -38,6 +41,18 @@ begin
     and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
     return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
   end if;
+  -- Names in the policy already stay, even when their model has left the catalogue.
+  listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels');
+  foreach param in array array['allowedModels', 'deniedModels'] loop
+    unknown := ai.unknown_models(array(
+      select n.name from unnest(ai.text_list(changes -> param)) with ordinality as n (name, place)
+      where n.name <> all (listed)
+      order by n.place
+    ));
+    if unknown is not null then
+      return jsonb_build_object('outcome', 'unknown_models', 'param', param, 'models', unknown);
+    end if;
+  end loop;
   for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
     if app ->> 'monthlyBudgetUsd' is not null and not ai.app_can_act_in_workspace((app ->> 'appId')::uuid, workspace) then
       return jsonb_build_object('outcome', 'app_not_linked');
@@ -48,14 +63,9 @@ begin
   update ai.workspace_policies p
   set
     allowed_models = case
-      when not changes ? 'allowedModels' then p.allowed_models
-      when jsonb_typeof(changes -> 'allowedModels') = 'array'
-        then array(select jsonb_array_elements_text(changes -> 'allowedModels'))
+      when changes ? 'allowedModels' then ai.text_list(changes -> 'allowedModels') else p.allowed_models
     end,
-    denied_models = case
-      when changes ? 'deniedModels' then array(select jsonb_array_elements_text(changes -> 'deniedModels'))
-      else p.denied_models
-    end,
+    denied_models = coalesce(ai.text_list(changes -> 'deniedModels'), p.denied_models),
     requests_per_minute = case
       when changes ? 'requestsPerMinute' then (changes ->> 'requestsPerMinute')::integer else p.requests_per_minute
     end,
@@ -91,7 +101,8 @@ comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
   'appBudgets [{ appId, monthlyBudgetUsd }]; null takes a limit away. readAt is the updatedAt of the rules that the '
   'member had before them: where they are others by now, nothing changes. Outcomes: changed and changed_meanwhile (with '
-  'policy), not_allowed, app_not_linked. Each change is a line of the workspace''s log.';
+  'policy), not_allowed, app_not_linked, unknown_models (with param and models: names in neither list before). Each change '
+  'is a line of the workspace''s log.';
 
 create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
   language sql

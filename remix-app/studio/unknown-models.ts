@@ -1,0 +1,27 @@
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+
+/** How the database refuses a list that names models which are not in the catalogue. */
+export const unknownModels = z.object({
+  outcome: z.literal("unknown_models"),
+  param: z.enum(["allowedModels", "deniedModels"]),
+  models: z.array(z.string()).min(1),
+});
+
+export type UnknownModels = z.infer<typeof unknownModels>;
+
+/** Names the models, for people and programs. */
+export function unknownModelsText({ models }: Pick<UnknownModels, "models">): string {
+  const names = models.map((id) => `"${id}"`).join(", ");
+  return models.length === 1 ? `There is no model ${names}.` : `There are no models ${names}.`;
+}
+
+/** Returns 400 INVALID_REQUEST that names the field and the models. */
+export function unknownModelsProblem(refusal: UnknownModels, { requestId }: { requestId: string }): Response {
+  const { param } = refusal;
+  return problem("INVALID_REQUEST", {
+    requestId,
+    detail: `${param}: ${unknownModelsText(refusal)}`,
+    members: { param },
+  });
+}

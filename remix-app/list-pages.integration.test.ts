@@ -5,11 +5,14 @@ import {
   createPerson,
   deletePerson,
   enter,
+  insertAuthenticators,
   type Person,
   query,
   type SignedInBrowser,
+  signedInLongAgo,
   tokenOf,
 } from "../scripts/test/people.ts";
+import { codeOf } from "./testing/authenticator-app.ts";
 
 /** Of HTML. No page with a list is larger, however long the list. */
 const maxPageBytes = 100_000;
@@ -193,6 +196,63 @@ test("an account's sessions are read in pages under 100 KB", async () => {
   );
   expect(new Set(ids).size).toBe(120);
   expect(pages[0]).toContain("This device");
+});
+
+test("a person's linked accounts, authenticator apps and connected apps are read in pages under 100 KB", async () => {
+  const owner = await createPerson();
+  const tag = `held-${crypto.randomUUID().slice(0, 8)}x`;
+  try {
+    const [app] = await insertAuthenticators(
+      owner,
+      Array.from({ length: 25 }, (_, index) => `Phone ${index + 1}.`),
+    );
+    if (!app) throw new Error("no authenticator");
+    await query(
+      `insert into auth.identities (provider_id, user_id, identity_data, provider, last_sign_in_at, created_at, updated_at)
+       ${first(70, "gen_random_uuid()::text, $1, jsonb_build_object('email', 'linked-' || n || '-' || repeat('x', 60) || '@example.com'), 'google', now(), now(), now()")}`,
+      [owner.id],
+    );
+    await query(
+      `with made as (
+         insert into private.apps (name, display_name, kind, scopes)
+         ${first(45, `$2 || n, ${long("Holder")}, 'external', '{workspace:session,ai:use}'`)} returning id
+       ), origins as (
+         insert into private.app_origins (origin, app_id)
+         select 'https://' || n || '.' || repeat('x', 150) || '.' || id || '.example', id from made, generate_series(1, 20) n
+       ), spaces as (
+         insert into public.workspaces (name, plan_id, created_by) ${first(30, `${long("Held")}, 'free', $1`)} returning id
+       )
+       insert into ai.app_tokens (family_id, app_id, user_id, workspace_id, scopes, proof, lookup, token_hash, expires_at,
+         refresh_hash, refresh_expires_at)
+       select gen_random_uuid(), m.id, $1, s.id, '{workspace:session,ai:use}',
+         private.handoff_proof(jsonb_build_object('user', $1)), substr(md5(m.id::text || s.id), 1, 12),
+         sha256(convert_to(m.id::text || s.id, 'UTF8')), now() + interval '30 minutes',
+         sha256(convert_to(s.id::text || m.id, 'UTF8')), now() + interval '1 day'
+       from made m, spaces s`,
+      [owner.id, tag],
+    );
+    const prove = { factorId: app.factorId, code: codeOf(app) };
+    const by = await signedInLongAgo(owner, { secondsAgo: 0, prove });
+    const namesOn = (pages: string[], pattern: RegExp) => new Set(pages.join("").match(pattern));
+    const linked = await walk("/settings/security", nextOf("Pages of linked accounts"), by);
+    expect([linked.length, namesOn(linked, /linked-\d+-/g).size]).toEqual([4, 70]);
+    const phones = await walk("/settings/security", nextOf("Pages of authenticator apps"), by);
+    expect([phones.length, namesOn(phones, /Remove Phone \d+\./g).size]).toEqual([3, 25]);
+    const apps = await walk("/settings/security/apps", nextOf("Pages of apps"), by);
+    expect([apps.length, namesOn(apps, new RegExp(`${tag}\\d+/disconnect`, "g")).size]).toEqual([5, 45]);
+    expect(apps[0]).toContain("It acts in 20 more workspaces.");
+
+    await walk("/settings/security/access", /never/, by);
+
+    const admin = await createConsoleAdmin();
+    const registered = await walk(`/admin/apps?q=${tag}`, nextOf("Pages of apps"), admin.browser).finally(() =>
+      deletePerson(admin),
+    );
+    expect([registered.length, namesOn(registered, new RegExp(`/admin/apps/${tag}\\d+`, "g")).size]).toEqual([1, 45]);
+  } finally {
+    await query("delete from private.apps where name like $1 || '%'", [tag]);
+    await deletePerson(owner);
+  }
 });
 
 interface Listed {

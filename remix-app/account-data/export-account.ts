@@ -5,14 +5,24 @@ import { z } from "zod";
 import { eachPage } from "../http/list-page.ts";
 
 const pageSize = 500;
-const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]), createdAt: z.string() }));
-const head = z.looseObject({
-  sessions: z.unknown(),
-  securityEvents: z.unknown(),
-  credits: z.looseObject({}).nullish(),
-});
+const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]) }));
+const head = z.looseObject({ credits: z.looseObject({}).nullish() });
 
-type List = "sessions" | "securityEvents" | "ledger" | "runs";
+/** The lists of an export that grow with use, in the order of the document. */
+const lists = [
+  "sessions",
+  "securityEvents",
+  "approvals",
+  "workspaces",
+  "invitations",
+  "keys",
+  "appHandoffs",
+  "appSessions",
+  "appTokens",
+  "runs",
+] as const;
+
+type List = (typeof lists)[number] | "ledger";
 
 /**
  * Everything we hold about an account as one JSON document, read as fast as it is taken: what `private.export_account`
@@ -29,7 +39,8 @@ export async function exportAccount(
   const { data, error } = await database.rpc("export_account", { subject_id: userId, with_parts: false });
   if (error) throw new Error(`the account could not be exported: ${error.code}`);
   if (data === null) return null;
-  const { sessions: _, securityEvents: __, credits, ...rest } = head.parse(data);
+  const { credits, ...all } = head.parse(data);
+  const rest = Object.fromEntries(Object.entries(all).filter(([name]) => !lists.some((list) => list === name)));
 
   /** The records of a list, as the members of a JSON array. */
   async function* members(list: List): AsyncGenerator<string> {
@@ -52,7 +63,7 @@ export async function exportAccount(
   async function* document(): AsyncGenerator<string> {
     const text = JSON.stringify({ exportedAt: now.toISOString(), ...rest }, null, 2);
     yield text.slice(0, -2);
-    for (const list of ["sessions", "securityEvents", "runs"] as const) {
+    for (const list of lists) {
       yield `,\n  "${list}": [`;
       yield* members(list);
       yield "\n  ]";

@@ -76,9 +76,26 @@ export function scopesOf(form: FormData): string[] {
   return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
 }
 
-/** @throws Response 503 UNAVAILABLE where it could not be asked */
-export async function listApps(context: AppLoadContext): Promise<ListedApp[]> {
-  return callFunction(context, { name: "private.list_apps", schema: listedSchema });
+const appsShown = 50;
+
+/**
+ * A page of the registry, by name.
+ * @param options.term a part of a name
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE where it could not be asked
+ */
+export async function listApps(
+  context: AppLoadContext,
+  { term, cursor }: { term: string; cursor: string | null },
+): Promise<{ apps: ListedApp[]; nextCursor: string | null }> {
+  const read = (text: string) => readKeyCursor(text, { length: 1 });
+  const [after = null] = positionOf(cursor, { read, requestId: context.requestId }) ?? [];
+  const args = { term, after, page_size: appsShown + 1 };
+  const found = await callFunction(context, { name: "private.list_apps", args, schema: listedSchema });
+  const { records: apps, nextCursor } = pageOf(found, {
+    limit: appsShown,
+    cursorOf: ({ name }) => writeKeyCursor([name]),
+  });
+  return { apps, nextCursor };
 }
 
 const workspacesShown = 50;

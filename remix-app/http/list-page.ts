@@ -70,6 +70,20 @@ export function readKeyCursor(cursor: string, { length }: { length: number }): s
   }
 }
 
+/**
+ * A page of a list that was read whole. It begins at the start again when the cursor's record is gone.
+ * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours
+ */
+export function pageOfAll<Row>(
+  rows: readonly Row[],
+  options: { limit: number; cursor: string | null; idOf: (row: Row) => string; requestId: string },
+): { records: Row[]; nextCursor: string | null } {
+  const { limit, cursor, idOf, requestId } = options;
+  const [last] = positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
+  const start = last === undefined ? 0 : rows.findIndex((row) => idOf(row) === last) + 1;
+  return pageOf(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
+}
+
 /** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 590. */
 export const maxCursorLength = 1024;
 

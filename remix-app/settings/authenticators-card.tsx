@@ -2,6 +2,7 @@ import { securityPath } from "../mfa/security-path.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
+import { PageNav } from "../ui/page-nav.tsx";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 interface ListedAuthenticator {
@@ -15,10 +16,13 @@ const addPath = `/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}
 
 /** The authenticator apps of an account: their names and dates, one more, and one less. */
 export function AuthenticatorsCard({
-  authenticators,
+  records: authenticators,
+  nextCursor,
   unconfirmed,
 }: {
-  authenticators: readonly ListedAuthenticator[];
+  /** A page of them. */
+  records: readonly ListedAuthenticator[];
+  nextCursor: string | null;
   /** Ids of what is unconfirmed. */
   unconfirmed: readonly string[];
 }) {
@@ -60,6 +64,12 @@ export function AuthenticatorsCard({
           ))}
         </ul>
       )}
+      <PageNav
+        label="Pages of authenticator apps"
+        nextCursor={nextCursor}
+        param="authenticators"
+        card="authenticators"
+      />
     </Card>
   );
 }

@@ -18,13 +18,20 @@ export function ConnectedAppsCard() {
   );
 }
 
+/** Workspaces of one app that are listed; disconnecting ends the others too. */
+const workspacesShown = 10;
+const originsShown = 3;
+
 /** An app, what it may do with the account, since when and until when, and the way to end it. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
-  const { name, displayName, origins, session, tokens } = app;
+  const { name, displayName, session } = app;
+  const [tokens, moreTokens] = [app.tokens.slice(0, workspacesShown), app.tokens.length - workspacesShown];
+  const [origins, moreOrigins] = [app.origins.slice(0, originsShown), app.origins.length - originsShown];
+  const websites = [...origins, ...(moreOrigins > 0 ? [`${moreOrigins} more`] : [])];
   return (
     <Card
       title={displayName}
-      lead={origins.join(", ") || "No website is registered for it."}
+      lead={websites.join(", ") || "No website is registered for it."}
       action={
         <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
           Disconnect<span className="sr-only"> {displayName}</span>
@@ -49,6 +56,11 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
             <p className="font-medium">{rightOfToken(token)}</p>
           </HeldLine>
         ))}
+        {moreTokens > 0 ? (
+          <li className="pt-3 text-muted">
+            {`It acts in ${moreTokens} more ${moreTokens === 1 ? "workspace" : "workspaces"}.`}
+          </li>
+        ) : null}
       </ul>
     </Card>
   );

@@ -4,17 +4,19 @@ import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
+import { PageNav } from "../ui/page-nav.tsx";
 import { ProviderIcon } from "../ui/provider-buttons.tsx";
 import type { LinkableProvider, LinkNotice } from "./linked-accounts.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 export interface LinkedAccountsCardProps {
   providers: readonly LinkableProvider[];
+  nextCursor: string | null;
   notice: LinkNotice | null;
 }
 
 /** The providers that can be signed in with, and which accounts there are linked to this one. */
-export function LinkedAccountsCard({ providers, notice }: LinkedAccountsCardProps) {
+export function LinkedAccountsCard({ providers, nextCursor, notice }: LinkedAccountsCardProps) {
   if (providers.length === 0) return null;
   return (
     <Card id="linked-accounts" title="Linked accounts" lead="Accounts at other providers that you can sign in with.">
@@ -28,6 +30,7 @@ export function LinkedAccountsCard({ providers, notice }: LinkedAccountsCardProp
           <ProviderLine key={provider.name} {...provider} />
         ))}
       </ul>
+      <PageNav label="Pages of linked accounts" nextCursor={nextCursor} param="linked" card="linked-accounts" />
     </Card>
   );
 }

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { configuredProviders, providerLabel } from "../config/oauth-providers.ts";
+import { pageOfAll } from "../http/list-page.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.ts";
 import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../session/sign-in-methods.ts";
@@ -16,25 +17,37 @@ export interface LinkableProvider {
 
 export interface LinkedAccounts {
   providers: LinkableProvider[];
+  /** Of the next page of identities. */
+  nextCursor: string | null;
   notice: LinkNotice | null;
 }
+
+const identitiesShown = 20;
 
 /** What the linked-accounts card shows of the ways into an account; lets its forms lead to the providers. */
 export function linkedAccountsOf(
   context: AppLoadContext,
-  { methods, notice }: { methods: SignInMethods; notice: SettingsNotice | null },
+  { methods, notice, cursor }: { methods: SignInMethods; notice: SettingsNotice | null; cursor: string | null },
 ): LinkedAccounts {
-  const identities = withUnlinkable(context, methods);
   allowProviderPages(context);
   const offered = configuredProviders(context.env).map(({ name }): string => name);
-  const linked = identities.map(({ provider }) => provider).filter((name) => name !== "email" && name !== "phone");
-  const providers = [...new Set([...offered, ...linked])].map((name) => ({
-    name,
-    label: providerLabel(name),
-    offered: offered.includes(name),
-    identities: identities.filter(({ provider }) => provider === name),
-  }));
-  return { providers, notice: linkNoticeText(notice) };
+  const linked = withUnlinkable(context, methods).filter(
+    ({ provider }) => provider !== "email" && provider !== "phone",
+  );
+  const names = [...new Set([...offered, ...linked.map(({ provider }) => provider)])];
+  const { records: identities, nextCursor } = pageOfAll(
+    linked.toSorted((a, b) => names.indexOf(a.provider) - names.indexOf(b.provider)),
+    { limit: identitiesShown, cursor, idOf: ({ id }) => id, requestId: context.requestId },
+  );
+  const providers = names
+    .map((name) => ({
+      name,
+      label: providerLabel(name),
+      offered: offered.includes(name),
+      identities: identities.filter(({ provider }) => provider === name),
+    }))
+    .filter(({ offered, identities }) => offered || identities.length > 0);
+  return { providers, nextCursor, notice: linkNoticeText(notice) };
 }
 
 /** What became of linking an account, for the card that it began in. */

@@ -260,7 +260,7 @@ to service_role;
 
 -- apps/
 grant execute on function
-  private.list_apps(),
+  private.list_apps(text, text, integer),
   private.linked_workspaces(uuid, text[], integer),
   private.find_app_by_origin(text),
   -- Checks run with the rights of whoever writes the row.

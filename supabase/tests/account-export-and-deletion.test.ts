@@ -206,6 +206,87 @@ describe("an account's export", () => {
     );
   });
 
+  test.for([
+    [
+      "sessions",
+      "insert into auth.sessions (id, user_id, created_at, updated_at) select gen_random_uuid(), $1, n, n from t",
+    ],
+    ["securityEvents", "insert into public.security_events (user_id, kind, created_at) select $1, 'sign_in', n from t"],
+    [
+      "approvals",
+      `insert into private.login_challenges (kind, user_id, session_id, secret_hash, created_at, expires_at)
+       select 'qr', $1, gen_random_uuid(), sha256(gen_random_uuid()::text::bytea), n, n + interval '2 minutes' from t`,
+    ],
+    ["workspaces", "insert into public.workspaces (name, created_by, created_at) select 'Shared', $1, n from t"],
+    [
+      "invitations",
+      `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash, invited_by, created_at)
+       select r.workspace_id, gen_random_uuid() || '@example.com', r.id, sha256(gen_random_uuid()::text::bytea), $1, n
+       from t, public.workspace_roles r join public.workspaces w on w.id = r.workspace_id
+       where w.created_by = $1 and r.name = 'member'`,
+    ],
+    [
+      "keys",
+      `insert into ai.keys (workspace_id, lineage_id, created_by, name, lookup, secret_hash, created_at)
+       select w.id, gen_random_uuid(), $1, 'k', substr(md5(gen_random_uuid()::text), 1, 12),
+         sha256(gen_random_uuid()::text::bytea), n
+       from t, public.workspaces w where w.created_by = $1`,
+    ],
+    [
+      "appHandoffs",
+      `insert into private.cross_app_tokens (app_id, user_id, token_hash, proof, created_at, expires_at)
+       select (select min(a.id::text)::uuid from private.apps a), $1, sha256(gen_random_uuid()::text::bytea), 'signed', n,
+         n + interval '5 minutes' from t`,
+    ],
+    [
+      "appSessions",
+      `insert into private.app_sessions (handoff_id, app_id, audience, scopes, proof, user_id, token_hash, issued_at,
+         expires_at, ends_at, created_at)
+       select gen_random_uuid(), (select min(a.id::text)::uuid from private.apps a), 'app', '{profile}',
+         private.handoff_proof(jsonb_build_object('user', $1::uuid)), $1, sha256(gen_random_uuid()::text::bytea), n, n, n, n
+       from t`,
+    ],
+    [
+      "appTokens",
+      `insert into ai.app_tokens (family_id, app_id, user_id, workspace_id, scopes, proof, lookup, token_hash, expires_at,
+         refresh_hash, refresh_expires_at, created_at)
+       select gen_random_uuid(), (select min(a.id::text)::uuid from private.apps a), $1, w.id, '{ai:use}',
+         private.handoff_proof(jsonb_build_object('user', $1::uuid)), 'abcdefghijkl', sha256(gen_random_uuid()::text::bytea), n,
+         sha256(gen_random_uuid()::text::bytea), n, n
+       from t, public.workspaces w where w.created_by = $1`,
+    ],
+  ] as const)("has each of its %s once, in pages as in the whole", async ([part, insert], { db }) => {
+    const { sub } = await createActor(db, {});
+    // Four of one moment, so that a page ends among them.
+    await db.query(
+      `with t (n) as (select now() - make_interval(days => i / 4) from generate_series(1, 7) as i) ${insert}`,
+      [sub],
+    );
+    const whole = ((await exportAccount(db, sub))?.[part] ?? []) as { id: string }[];
+    expect(whole.length).toBeGreaterThanOrEqual(7);
+    const pages: { id: string }[] = [];
+    for (let after: unknown = null; ; after = pages.at(-1)) {
+      const rows = await db.asRole("service_role", () =>
+        db.query<{ record: { id: string } }>("select private.export_account_part($1, $2, $3, 3) as record", [
+          sub,
+          part,
+          after,
+        ]),
+      );
+      pages.push(...rows.map(({ record }) => record));
+      if (rows.length < 3) break;
+    }
+    expect(pages).toEqual(whole);
+    expect(new Set(pages.map(({ id }) => id)).size).toBe(whole.length);
+    const head = await db.asRole("service_role", () =>
+      one<{ head: Record<string, unknown> }>(db, {
+        sql: "select private.export_account($1, false) as head",
+        values: [sub],
+      }),
+    );
+    expect(head.head[part]).toEqual([]);
+  });
+
   test("holds no secret", async ({ db }) => {
     const user = await createUser(db);
     await enrollFactor(db, { userId: user.id });

@@ -104,6 +104,24 @@ describe("a registration", () => {
     expect(JSON.stringify(list)).not.toContain(app.secretHash.toString("hex"));
   });
 
+  test("is listed in pages by name, and found by a part of either name", async ({ db }) => {
+    const apps = [];
+    for (let index = 0; index < 5; index++) apps.push(await registerApp(db));
+    const names = apps.map(({ name }) => name);
+    const tag = `Tag ${names[0]}`;
+    await db.query("update private.apps set display_name = $2 where name = any ($1)", [names, tag]);
+    const seen: string[] = [];
+    for (let after: string | null = null; ; ) {
+      const page: { name: string }[] = await call(db, "list_apps", { term: tag.toLowerCase(), after, page_size: 2 });
+      seen.push(...page.map(({ name }) => name));
+      if (page.length < 2) break;
+      after = page.at(-1)?.name ?? null;
+    }
+    expect(seen).toEqual(names.toSorted());
+    expect(await call(db, "list_apps", { term: names[3] })).toMatchObject([{ name: names[3] }]);
+    expect(await call(db, "list_apps", { term: "%" })).toEqual([]);
+  });
+
   test("cannot go while keys are bound to it, so that none of them becomes an ordinary key", async ({ db }) => {
     const app = await registerApp(db, { kind: "external" });
     const tenant = await createTenant(db);

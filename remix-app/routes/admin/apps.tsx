@@ -1,21 +1,36 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { searchTerm } from "../../http/search-params.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Dotted } from "../../ui/facts.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+import { SearchForm } from "../../ui/search-form.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Apps · Console · Gatehouse" }];
 
+const originsShown = 3;
+
+/** The first of an app's origins, and how many more there are. */
+function originWords(origins: readonly string[]): string[] {
+  const more = origins.length - originsShown;
+  return [...origins.slice(0, originsShown), ...(more > 0 ? [`and ${more} more`] : [])];
+}
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
-  return { apps: await listApps(context) };
+  const term = searchTerm(request);
+  const cursor = new URL(request.url).searchParams.get("cursor");
+  return { ...(await listApps(context, { term, cursor })), term };
 }
 
 export default function ConsoleAppsPage() {
-  const { apps } = useLoaderData<typeof loader>();
+  const { apps, nextCursor, term } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const isWhole = nextCursor === null && !new URLSearchParams(search).has("cursor") && term === "";
   return (
     <ConsolePage title="Apps" lead="Satellites of ours, and apps of others.">
       <Card
@@ -27,7 +42,16 @@ export default function ConsoleAppsPage() {
           </ButtonLink>
         }
       >
-        {apps.length === 0 ? <p className="text-muted">None yet. Register one before its first sign-in.</p> : null}
+        {isWhole ? null : (
+          <div className="mb-4">
+            <SearchForm label="Name of an app" term={term} />
+          </div>
+        )}
+        {apps.length === 0 ? (
+          <p className="text-muted">
+            {term ? `No app matches “${term}”.` : "None yet. Register one before its first sign-in."}
+          </p>
+        ) : null}
         <ul className="divide-y divide-line">
           {apps.map(({ name, displayName, kind, enabled, origins, scopes }) => (
             <li key={name} className="space-y-0.5 py-3 first:pt-0 last:pb-0">
@@ -41,11 +65,12 @@ export default function ConsoleAppsPage() {
                 {enabled ? null : <span className="text-bad"> · disabled</span>}
               </p>
               <p className="wrap-anywhere text-muted text-small">
-                <Dotted facts={[...origins, scopes.join(" ")]} />
+                <Dotted facts={[...originWords(origins), scopes.join(" ")]} />
               </p>
             </li>
           ))}
         </ul>
+        <PageNav label="Pages of apps" nextCursor={nextCursor} keep={["q"]} />
       </Card>
     </ConsolePage>
   );

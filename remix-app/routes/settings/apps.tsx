@@ -1,5 +1,6 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { pageOfAll } from "../../http/list-page.ts";
 import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
@@ -7,6 +8,7 @@ import { takeNotice } from "../../settings/settings-notice.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const meta: MetaFunction = () => [{ title: "Connected apps · Gatehouse" }];
@@ -16,14 +18,21 @@ const words = {
   over: "That app was disconnected already.",
 };
 
+const appsShown = 10;
+
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const apps = await listConnectedApps(context, user);
-  return { apps, notice: takeNotice(context, request) };
+  const { records: apps, nextCursor } = pageOfAll(await listConnectedApps(context, user), {
+    limit: appsShown,
+    cursor: new URL(request.url).searchParams.get("cursor"),
+    idOf: ({ name }) => name,
+    requestId: context.requestId,
+  });
+  return { apps, nextCursor, notice: takeNotice(context, request) };
 }
 
 export default function ConnectedAppsPage() {
-  const { apps, notice } = useLoaderData<typeof loader>();
+  const { apps, nextCursor, notice } = useLoaderData<typeof loader>();
   return (
     <SettingsPage
       title="Connected apps"
@@ -42,6 +51,7 @@ export default function ConnectedAppsPage() {
           lead="No app has access to your account. Apps that you sign in to with it are listed here."
         />
       )}
+      <PageNav label="Pages of apps" nextCursor={nextCursor} />
       <ButtonLink href="/settings/security#apps">Back to security</ButtonLink>
     </SettingsPage>
   );

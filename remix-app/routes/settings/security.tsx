@@ -1,6 +1,7 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
+import { pageOfAll } from "../../http/list-page.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
@@ -30,11 +31,13 @@ export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
 
 const eventsShown = 5;
 const sessionsShown = 20;
+const authenticatorsShown = 10;
 
 /** What each card shows comes from its own feature, all of it at once. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const cursor = new URL(request.url).searchParams.get("sessions") ?? undefined;
+  const { searchParams } = new URL(request.url);
+  const cursor = searchParams.get("sessions") ?? undefined;
   const [methods, passkeys, authenticators, recoveryCodes, sessions, sessionCount, activity, access] =
     await Promise.all([
       readSignInMethods(context, user.id),
@@ -51,9 +54,17 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     notice,
     passwordExists: methods.password,
     passkeys: passkeysOverview(context, { user, passkeys }),
-    authenticators: authenticators.filter(({ verified }) => verified),
+    authenticators: pageOfAll(
+      authenticators.filter(({ verified }) => verified),
+      {
+        limit: authenticatorsShown,
+        cursor: searchParams.get("authenticators"),
+        idOf: ({ id }) => id,
+        requestId: context.requestId,
+      },
+    ),
     recoveryCodes,
-    linkedAccounts: linkedAccountsOf(context, { methods, notice }),
+    linkedAccounts: linkedAccountsOf(context, { methods, notice, cursor: searchParams.get("linked") }),
     sessions: { ...sessions, count: sessionCount },
     activity,
     ...access,
@@ -69,8 +80,8 @@ export default function SecurityPage() {
       <AccessCard confirmedAt={page.confirmedAt} unconfirmed={unconfirmed.length} notice={notice} />
       <PasswordCard exists={page.passwordExists} notice={notice} />
       <PasskeysCard {...page.passkeys} unconfirmed={unconfirmed} notice={notice} />
-      <AuthenticatorsCard authenticators={authenticators} unconfirmed={unconfirmed} />
-      {authenticators.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
+      <AuthenticatorsCard {...authenticators} unconfirmed={unconfirmed} />
+      {authenticators.records.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
       <LinkedAccountsCard {...page.linkedAccounts} />
       <SessionsCard {...page.sessions} notice={notice} />
       <ConnectedAppsCard />

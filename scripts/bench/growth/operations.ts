@@ -136,8 +136,8 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: "constant",
     },
     {
-      what: "sessions of an account with many",
-      sql: "select count(*) from private.account_sessions($1)",
+      what: "sessions of an account with many: a page",
+      sql: "select count(*) from private.account_sessions($1, page_size => 51)",
       values: [ownerId],
       bound: sessions,
     },

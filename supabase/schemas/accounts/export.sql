@@ -1,44 +1,7 @@
 -- The export of an account: everything stored about a person, without secrets.
 
--- Definer: its first part is granted to nobody.
-create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
-  language sql
-  stable
-  security definer
-  set search_path = ''
-as $$
-  select private.export_account_proper(subject_id, with_parts) || jsonb_build_object(
-    'appHandoffs', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
-      ) order by t.created_at), '[]')
-      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id
-    ),
-    'appSessions', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at, 'expiresAt', s.expires_at,
-        'revokedAt', s.revoked_at
-      ) order by s.created_at, s.audience), '[]')
-      from private.app_sessions s join private.apps a on a.id = s.app_id
-      where s.user_id = subject_id
-    ),
-    'appTokens', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
-        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
-      ) order by t.created_at), '[]')
-      from ai.app_tokens t join private.apps a on a.id = t.app_id
-      where t.user_id = subject_id
-    )
-  )
-$$;
-comment on function private.export_account(uuid, boolean) is
-  'Everything held about an account but its AI runs, without secrets, hashes or codes; null where there is no account. '
-  'Without parts, the lists of private.export_account_part are empty.';
-
 -- Definer: reads the identity backend's tables, which the service role may not.
-create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
   security definer
@@ -86,75 +49,41 @@ as $$
       ) order by c.created_at), '[]')
       from auth.webauthn_credentials c where c.user_id = u.id
     ),
-    'sessions', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-        'userAgent', s.user_agent, 'aal', s.aal
-      ) order by s.created_at), '[]')
-      from auth.sessions s where s.user_id = u.id and with_parts
-    ),
-    'securityEvents', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent, 'details', e.details,
-        'createdAt', e.created_at
-      ) order by e.created_at), '[]')
-      from public.security_events e where e.user_id = u.id and with_parts
-    ),
     'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
     'unconfirmedAdditions', (
       select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
       from private.unconfirmed_additions a where a.user_id = u.id
     ),
-    'approvals', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-        'approvedAt', c.approved_at
-      ) order by c.created_at), '[]')
-      from private.login_challenges c where c.user_id = u.id
-    ),
-    'workspaces', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from u.id,
-        'joinedAt', m.created_at
-      ) order by m.created_at), '[]')
-      from public.workspace_members m
-      join public.workspaces w on w.id = m.workspace_id
-      join public.workspace_roles r on r.id = m.role_id
-      where m.user_id = u.id
-    ),
-    'invitations', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'workspaceId', n.workspace_id, 'email', n.email, 'sentByYou', n.invited_by is not distinct from u.id,
-        'createdAt', n.created_at, 'acceptedAt', n.accepted_at
-      ) order by n.created_at), '[]')
-      from public.workspace_invitations n
-      where n.invited_by = u.id or n.accepted_by = u.id or n.email = lower(u.email)
-    ),
-    'keys', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
-        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
-      ) order by k.created_at), '[]')
-      from ai.keys k where k.created_by = u.id
-    ),
     'credits', (
-      select jsonb_build_object(
-        'balance', a.balance::text,
-        'ledger', (
-          select coalesce(jsonb_agg(jsonb_build_object(
-            'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
-            'description', l.description, 'createdAt', l.created_at
-          ) order by l.id), '[]')
-          from ai.credit_ledger l where l.account_id = a.id and with_parts
-        )
-      )
+      select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
       from ai.credit_accounts a where a.user_id = u.id
     )
+  ) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(u.id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens'
+    ]) as p (part)
   )
   from auth.users u
   where u.id = subject_id
 $$;
-comment on function private.export_account_proper(uuid, boolean) is 'The account''s part of private.export_account.';
+comment on function private.export_account(uuid, boolean) is
+  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
+  'Without parts, the lists of private.export_account_part are empty.';
+
+create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(r.record order by r.place), '[]')
+  from private.export_account_part(subject_id, part, page_size => null) with ordinality as r (record, place)
+  where wanted
+$$;
+comment on function private.export_whole_part(uuid, text, boolean) is
+  'Returns all records of a part of an export, or none unless wanted. For definers; granted to nobody.';
 
 -- Definer: reads the identity backend's tables, which the service role may not.
 create or replace function private.export_account_part(
@@ -166,7 +95,7 @@ create or replace function private.export_account_part(
   set search_path = ''
 as $$
 declare
-  last_at timestamptz := coalesce((after ->> 'createdAt')::timestamptz, '-infinity');
+  last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
   last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
 begin
   if part = 'sessions' then
@@ -200,14 +129,91 @@ begin
       where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
       order by l.id
       limit page_size;
+  elsif part = 'approvals' then
+    return query
+      select jsonb_build_object(
+        'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+        'approvedAt', c.approved_at
+      )
+      from private.login_challenges c
+      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
+      limit page_size;
+  elsif part = 'workspaces' then
+    return query
+      select jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from subject_id,
+        'joinedAt', m.created_at
+      )
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = subject_id and (m.created_at, w.id) > (last_at, last_id)
+      order by m.created_at, w.id
+      limit page_size;
+  elsif part = 'invitations' then
+    return query
+      select jsonb_build_object(
+        'id', n.id, 'workspaceId', n.workspace_id, 'email', n.email,
+        'sentByYou', n.invited_by is not distinct from subject_id, 'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      )
+      from public.workspace_invitations n
+      where (
+          n.invited_by = subject_id
+          or n.accepted_by = subject_id
+          or n.email = (select lower(u.email) from auth.users u where u.id = subject_id)
+        )
+        and (n.created_at, n.id) > (last_at, last_id)
+      order by n.created_at, n.id
+      limit page_size;
+  elsif part = 'keys' then
+    return query
+      select jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      )
+      from ai.keys k
+      where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
+      order by k.created_at, k.id
+      limit page_size;
+  elsif part = 'appHandoffs' then
+    return query
+      select jsonb_build_object(
+        'id', t.id, 'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
+      )
+      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
+      order by t.created_at, t.id
+      limit page_size;
+  elsif part = 'appSessions' then
+    return query
+      select jsonb_build_object(
+        'id', s.id, 'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at,
+        'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
+      )
+      from private.app_sessions s join private.apps a on a.id = s.app_id
+      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
+      order by s.created_at, s.id
+      limit page_size;
+  elsif part = 'appTokens' then
+    return query
+      select jsonb_build_object(
+        'id', t.id, 'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+      )
+      from ai.app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
+      order by t.created_at, t.id
+      limit page_size;
   else
     raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
   end if;
 end
 $$;
 comment on function private.export_account_part(uuid, text, jsonb, integer) is
-  'A page of a list of private.export_account, oldest first: sessions, securityEvents or ledger (of credits). after is the '
-  'last record of the page before.';
+  'Returns a page of a list of private.export_account, oldest first: sessions, securityEvents, approvals, workspaces, '
+  'invitations, keys, appHandoffs, appSessions, appTokens or ledger (of credits). after is the last record of the page '
+  'before; all records without page_size.';
 
 create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
   returns setof jsonb

@@ -1,6 +1,8 @@
 -- The registry of apps: our own satellites (internal) and third-party apps (external). Every change writes the audit log.
 
-create or replace function private.list_apps() returns jsonb
+create or replace function private.list_apps(
+  term text default '', after text default null, page_size integer default null
+) returns jsonb
   language sql
   stable
   security invoker
@@ -25,10 +27,18 @@ as $$
     )
     order by a.name
   ), '[]')
-  from private.apps a
+  from (
+    select l.*
+    from private.apps l
+    where (strpos(l.name, lower(term)) > 0 or strpos(lower(l.display_name), lower(term)) > 0)
+      and (after is null or l.name > after)
+    order by l.name
+    limit page_size
+  ) as a
 $$;
-comment on function private.list_apps() is
-  'The registry as people read it, with the first 50 linked workspaces of each app: no hash of any secret.';
+comment on function private.list_apps(text, text, integer) is
+  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and no hash of any secret. term '
+  'is a part of the name or display name, after the name of the last app of the page before; all apps without page_size.';
 
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)

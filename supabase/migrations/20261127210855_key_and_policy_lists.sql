@@ -1,5 +1,146 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+drop function private.export_account_proper(uuid, boolean);
+
+drop function private.list_apps();
+
+create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(r.record order by r.place), '[]')
+  from private.export_account_part(subject_id, part, page_size => null) with ordinality as r (record, place)
+  where wanted
+$$;
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_part(
+  subject_id uuid, part text, after jsonb default null, page_size integer default 500
+) returns setof jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
+  last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
+begin
+  if part = 'sessions' then
+    return query
+      select jsonb_build_object(
+        'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+        'userAgent', s.user_agent, 'aal', s.aal
+      )
+      from auth.sessions s
+      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
+      order by s.created_at, s.id
+      limit page_size;
+  elsif part = 'securityEvents' then
+    return query
+      select jsonb_build_object(
+        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent,
+        'details', e.details, 'createdAt', e.created_at
+      )
+      from public.security_events e
+      where e.user_id = subject_id and (e.created_at, e.id) > (last_at, last_id)
+      order by e.created_at, e.id
+      limit page_size;
+  elsif part = 'ledger' then
+    return query
+      select jsonb_build_object(
+        'id', l.id, 'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+        'description', l.description, 'createdAt', l.created_at
+      )
+      from ai.credit_accounts a
+      join ai.credit_ledger l on l.account_id = a.id
+      where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
+      order by l.id
+      limit page_size;
+  elsif part = 'approvals' then
+    return query
+      select jsonb_build_object(
+        'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+        'approvedAt', c.approved_at
+      )
+      from private.login_challenges c
+      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
+      limit page_size;
+  elsif part = 'workspaces' then
+    return query
+      select jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from subject_id,
+        'joinedAt', m.created_at
+      )
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = subject_id and (m.created_at, w.id) > (last_at, last_id)
+      order by m.created_at, w.id
+      limit page_size;
+  elsif part = 'invitations' then
+    return query
+      select jsonb_build_object(
+        'id', n.id, 'workspaceId', n.workspace_id, 'email', n.email,
+        'sentByYou', n.invited_by is not distinct from subject_id, 'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      )
+      from public.workspace_invitations n
+      where (
+          n.invited_by = subject_id
+          or n.accepted_by = subject_id
+          or n.email = (select lower(u.email) from auth.users u where u.id = subject_id)
+        )
+        and (n.created_at, n.id) > (last_at, last_id)
+      order by n.created_at, n.id
+      limit page_size;
+  elsif part = 'keys' then
+    return query
+      select jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      )
+      from ai.keys k
+      where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
+      order by k.created_at, k.id
+      limit page_size;
+  elsif part = 'appHandoffs' then
+    return query
+      select jsonb_build_object(
+        'id', t.id, 'app', a.name, 'createdAt', t.created_at, 'redeemedAt', t.redeemed_at, 'revokedAt', t.revoked_at
+      )
+      from private.cross_app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
+      order by t.created_at, t.id
+      limit page_size;
+  elsif part = 'appSessions' then
+    return query
+      select jsonb_build_object(
+        'id', s.id, 'app', a.name, 'for', s.audience, 'scopes', s.scopes, 'createdAt', s.created_at,
+        'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
+      )
+      from private.app_sessions s join private.apps a on a.id = s.app_id
+      where s.user_id = subject_id and (s.created_at, s.id) > (last_at, last_id)
+      order by s.created_at, s.id
+      limit page_size;
+  elsif part = 'appTokens' then
+    return query
+      select jsonb_build_object(
+        'id', t.id, 'app', a.name, 'workspaceId', t.workspace_id, 'scopes', t.scopes, 'handedOverAt', t.handed_over_at,
+        'createdAt', t.created_at, 'expiresAt', t.expires_at, 'revokedAt', t.revoked_at
+      )
+      from ai.app_tokens t join private.apps a on a.id = t.app_id
+      where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
+      order by t.created_at, t.id
+      limit page_size;
+  else
+    raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
+  end if;
+end
+$$;
+
 create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
   language plpgsql
   stable
@@ -44,6 +185,43 @@ as $$
   where t.token_hash = find_app_token.token_hash
     and t.revoked_at is null
     and t.expires_at > now()
+$$;
+
+create or replace function private.list_apps(
+  term text default '', after text default null, page_size integer default null
+) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'id', a.id,
+      'name', a.name,
+      'displayName', a.display_name,
+      'kind', a.kind,
+      'enabled', a.enabled,
+      'scopes', a.scopes,
+      'origins', coalesce((select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'),
+      'workspaces', coalesce((
+        select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id) l
+      ), '[]'),
+      'secrets', (
+        select count(*) from private.app_secrets s where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+      ),
+      'createdAt', a.created_at
+    )
+    order by a.name
+  ), '[]')
+  from (
+    select l.*
+    from private.apps l
+    where (strpos(l.name, lower(term)) > 0 or strpos(lower(l.display_name), lower(term)) > 0)
+      and (after is null or l.name > after)
+    order by l.name
+    limit page_size
+  ) as a
 $$;
 
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
@@ -328,6 +506,75 @@ begin
 end
 $$;
 
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'newEmail', nullif(u.email_change, ''),
+      'phone', nullif(u.phone, ''),
+      'createdAt', u.created_at,
+      'emailConfirmedAt', u.email_confirmed_at,
+      'lastSignInAt', u.last_sign_in_at,
+      'bannedUntil', u.banned_until,
+      'hasPassword', coalesce(u.encrypted_password, '') <> '',
+      'userMetadata', u.raw_user_meta_data,
+      'appMetadata', u.raw_app_meta_data
+    ),
+    'profile', (
+      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
+      from public.profiles p where p.id = u.id
+    ),
+    'linkedAccounts', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+      ) order by i.created_at), '[]')
+      from auth.identities i where i.user_id = u.id
+    ),
+    'authenticators', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+      ) order by f.created_at), '[]')
+      from auth.mfa_factors f where f.user_id = u.id
+    ),
+    'recoveryCodes', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object('createdAt', c.created_at, 'usedAt', c.used_at) order by c.created_at, c.id
+      ), '[]')
+      from private.mfa_recovery_codes c where c.user_id = u.id
+    ),
+    'passkeys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id, 'name', c.friendly_name, 'createdAt', c.created_at, 'lastUsedAt', c.last_used_at
+      ) order by c.created_at), '[]')
+      from auth.webauthn_credentials c where c.user_id = u.id
+    ),
+    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
+    'unconfirmedAdditions', (
+      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
+      from private.unconfirmed_additions a where a.user_id = u.id
+    ),
+    'credits', (
+      select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
+      from ai.credit_accounts a where a.user_id = u.id
+    )
+  ) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(u.id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens'
+    ]) as p (part)
+  )
+  from auth.users u
+  where u.id = subject_id
+$$;
+
 comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
   'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
@@ -346,12 +593,30 @@ comment on function ai.key_caller(bytea, inet) is
   'deleted workspace. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
   'asks it.';
 
+comment on function private.export_account(uuid, boolean) is
+  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
+  'Without parts, the lists of private.export_account_part are empty.';
+
+comment on function private.export_account_part(uuid, text, jsonb, integer) is
+  'Returns a page of a list of private.export_account, oldest first: sessions, securityEvents, approvals, workspaces, '
+  'invitations, keys, appHandoffs, appSessions, appTokens or ledger (of credits). after is the last record of the page '
+  'before; all records without page_size.';
+
 comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
 
 comment on function ai.unknown_models(text[]) is
   'Returns the names that are not ids of models in the catalogue, enabled or not; null if all are. Ids are compared exactly, '
   'as in calls. Lists of models are checked with it before they are saved.';
 
+comment on function private.export_whole_part(uuid, text, boolean) is
+  'Returns all records of a part of an export, or none unless wanted. For definers; granted to nobody.';
+
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
   'Returns why the gateway refuses an app, by a token or a bound key with these scopes, in a workspace; null if it does '
   'not. For definers; granted to nobody.';
+
+comment on function private.list_apps(text, text, integer) is
+  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and no hash of any secret. term '
+  'is a part of the name or display name, after the name of the last app of the page before; all apps without page_size.';
+
+grant execute on function private.list_apps(text, text, integer) to service_role;

@@ -242,7 +242,6 @@ test("a person's linked accounts, authenticator apps and connected apps are read
     expect([apps.length, namesOn(apps, new RegExp(`${tag}\\d+/disconnect`, "g")).size]).toEqual([5, 45]);
     expect(apps[0]).toContain("It acts in 20 more workspaces.");
 
-    await walk("/settings/security/access", /never/, by);
 
     const admin = await createConsoleAdmin();
     const registered = await walk(`/admin/apps?q=${tag}`, nextOf("Pages of apps"), admin.browser).finally(() =>

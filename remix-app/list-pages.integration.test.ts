@@ -162,10 +162,27 @@ test.each(["/roles", "/settings", "/activity"])("a large workspace's %s stays un
   await walk(`/workspaces/${workspaceId}${path}`, /never/);
 });
 
-test("a policy's models are read in pages under 100 KB", async () => {
-  const pages = await walk(`/workspaces/${workspaceId}/ai/policy?q=${mark}`, nextOf("Pages of models"));
-  const ids = pages.flatMap((page) => [...page.matchAll(/<code[^>]*>([^<]+)<\/code>/g)].map(([, id]) => id));
-  expect(new Set(ids.filter((id) => id?.startsWith(mark))).size).toBe(130);
+test("the models of a policy and of a new key are read in pages under 100 KB", async () => {
+  await query("insert into ai.key_approvals (workspace_id) values ($1)", [workspaceId]);
+  for (const path of ["policy", "keys/new"]) {
+    const ids = new Set<string>();
+    for (let page = 0; page < 20; page++) {
+      const intent = page === 0 ? "search" : "next";
+      const turn = {
+        modelTerm: mark,
+        modelTermShown: mark,
+        modelPage: String(Math.max(page - 1, 0)),
+        readAt: "",
+        intent,
+      };
+      const { status, text } = await browser.post(`/workspaces/${workspaceId}/ai/${path}`, turn);
+      expect(status).toBe(200);
+      expect(Buffer.byteLength(text)).toBeLessThan(maxPageBytes);
+      for (const [, id] of text.matchAll(/<code[^>]*>([^<]+)<\/code>/g)) if (id?.startsWith(mark)) ids.add(id);
+      if (!text.includes("More models")) break;
+    }
+    expect([path, ids.size]).toEqual([path, 130]);
+  }
 });
 
 test.each(["?kind=chat", "?kind=speech"])("the playground stays under 100 KB with many models (%s)", async (kind) => {
@@ -241,7 +258,6 @@ test("a person's linked accounts, authenticator apps and connected apps are read
     const apps = await walk("/settings/security/apps", nextOf("Pages of apps"), by);
     expect([apps.length, namesOn(apps, new RegExp(`${tag}\\d+/disconnect`, "g")).size]).toEqual([5, 45]);
     expect(apps[0]).toContain("It acts in 20 more workspaces.");
-
 
     const admin = await createConsoleAdmin();
     const registered = await walk(`/admin/apps?q=${tag}`, nextOf("Pages of apps"), admin.browser).finally(() =>

@@ -78,6 +78,7 @@ export default [
   route("workspaces/:workspaceId/ai/keys.csv", "routes/studio/keys-csv.ts"),
   route("workspaces/:workspaceId/ai/keys/new", "routes/studio/keys-new.tsx"),
   route("workspaces/:workspaceId/ai/keys/approval", "routes/studio/keys-approval.tsx"),
+  route("workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/studio/keys-rotate.tsx"),
   route("workspaces/:workspaceId/ai/costs", "routes/studio/costs.tsx"),
   route("workspaces/:workspaceId/ai/costs.csv", "routes/studio/costs-csv.ts"),
   route("workspaces/:workspaceId/ai/costs-by-provider.csv", "routes/studio/cost-comparison-csv.ts"),

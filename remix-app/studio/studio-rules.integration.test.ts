@@ -11,6 +11,7 @@ import {
 } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
+import { modelField } from "./model-choice/model-options.ts";
 
 type Visitor = Person & { browser: SignedInBrowser };
 const { db, close } = openPool(2);
@@ -219,24 +220,24 @@ describe("the policy page", () => {
 
   test("offers what the plan grants, and saves what was chosen", async () => {
     const { text, readAt } = await read();
-    const field = /id="(model_[0-9a-f]+)-none"/.exec(text)?.[1] ?? "";
+    const [, field = "", id = ""] = /name="(deny_[0-9a-f]+)" value="([^"]+)"/.exec(text) ?? [];
     expect(text).toContain(tenant.model);
-    const saved = await admin.browser.post(at("policy"), form({ readAt, [field]: "deny", requestsPerMinute: "7" }));
+    const saved = await admin.browser.post(at("policy"), form({ readAt, [field]: id, requestsPerMinute: "7" }));
     expect([saved.status, saved.location]).toEqual([303, `${at("policy")}?saved=yes`]);
     expect((await admin.browser.get(saved.location ?? "")).words).toContain("The policy is saved.");
     const [policy] = await db.query(
       "select denied_models, requests_per_minute from ai.workspace_policies where workspace_id = $1",
       [tenant.workspaceId],
     );
-    expect(policy).toEqual({ denied_models: [expect.any(String)], requests_per_minute: 7 });
+    expect(policy).toEqual({ denied_models: [id], requests_per_minute: 7 });
   });
 
   test("says at each field what is wrong, and keeps what was typed", async () => {
     const { readAt } = await read();
-    const wrong = form({ readAt, models: "listed", requestsPerMinute: "none", contentRetentionDays: "366" });
+    const wrong = form({ readAt, models: "selected", requestsPerMinute: "none", contentRetentionDays: "366" });
     const answer = await admin.browser.post(at("policy"), wrong);
     expect(answer.status).toBe(400);
-    for (const words of ["Allow one model at least", "Enter a whole number", "from 1 to 365"]) {
+    for (const words of ["Select at least one model", "Enter a whole number", "from 1 to 365"]) {
       expect(answer.words).toContain(words);
     }
     expect(answer.text).toContain('value="none"');
@@ -253,6 +254,33 @@ describe("the policy page", () => {
     expect(refused.words).toContain("Tokens a minute: now “5,000”, yours “6,000”");
     const readAgain = hidden(refused.text, "readAt").replace("&#x2B;", "+");
     expect((await admin.browser.post(at("policy"), { ...late, readAt: readAgain })).status).toBe(303);
+  });
+
+  test("searches models without saving, and keeps what was typed and selected", async () => {
+    const { readAt } = await read();
+    const denied = { [modelField("deny", tenant.model)]: tenant.model };
+    const typed = form({ readAt, requestsPerMinute: "9", ...denied, intent: "search", modelTerm: "no such model" });
+    const { status, text, words } = await admin.browser.post(at("policy"), typed);
+    expect([status, words.includes("No model matches “no such model”.")]).toEqual([200, true]);
+    expect(text).toContain(`name="${modelField("deny", tenant.model)}" value="${tenant.model}"`);
+    expect([text.includes('value="9"'), hidden(text, "readAt").replace("&#x2B;", "+")]).toEqual([true, readAt]);
+    const { text: saved } = await admin.browser.get(at("policy"));
+    expect(saved).not.toContain('value="9"');
+  });
+
+  test("names a model that has left the catalogue, and saves the rest; a new one that is not there is refused", async () => {
+    await db.query("update ai.workspace_policies set denied_models = '{gone}' where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    const { text, readAt } = await read();
+    expect(text).toContain(modelField("deny", "gone"));
+    expect(text).toContain("Not in the catalogue any more");
+    const kept = form({ readAt, [modelField("deny", "gone")]: "gone", tokensPerMinute: "7000" });
+    expect((await admin.browser.post(at("policy"), kept)).status).toBe(303);
+    const again = await read();
+    const typo = form({ readAt: again.readAt, [modelField("deny", "DEMO-CHAT")]: "DEMO-CHAT" });
+    const refused = await admin.browser.post(at("policy"), typo);
+    expect([refused.status, refused.words]).toEqual([400, expect.stringContaining("There is no model “DEMO-CHAT”.")]);
   });
 
   test("takes no moment that is none", async () => {

@@ -10,9 +10,9 @@ export const unknownModels = z.object({
 
 export type UnknownModels = z.infer<typeof unknownModels>;
 
-/** Names the models, for people and programs. */
+/** Names the models. */
 export function unknownModelsText({ models }: Pick<UnknownModels, "models">): string {
-  const names = models.map((id) => `"${id}"`).join(", ");
+  const names = models.map((id) => `“${id}”`).join(", ");
   return models.length === 1 ? `There is no model ${names}.` : `There are no models ${names}.`;
 }
 

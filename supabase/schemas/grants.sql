@@ -308,6 +308,7 @@ to service_role;
 -- studio/
 grant execute on function
   ai.list_keys(uuid, uuid, jsonb, integer),
+  ai.read_key(uuid, uuid, uuid),
   ai.issue_key(uuid, uuid, jsonb, text, text),
   ai.rotate_key(uuid, uuid, uuid, integer, text, text),
   ai.revoke_key(uuid, uuid, uuid),
@@ -315,6 +316,7 @@ grant execute on function
   ai.read_key_approval(uuid, uuid),
   ai.request_key_approval(uuid, uuid, text, jsonb),
   ai.withdraw_key_approval_request(uuid, uuid, timestamptz),
+  ai.key_summary(ai.keys, numeric),
   ai.read_workspace_policy(uuid, uuid),
   ai.change_workspace_policy(uuid, uuid, jsonb),
   ai.read_policy_options(uuid, uuid),

@@ -1,5 +1,5 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { takeForm } from "../../session/kept-form.ts";
@@ -8,7 +8,16 @@ import { readKeyForm } from "../../studio/keys/key-form.ts";
 import { createKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
+import {
+  type ModelChoices,
+  pickerFields,
+  pickerView,
+  readModelChoices,
+} from "../../studio/model-choice/model-choices.ts";
+import { modelRows, readModelOptions } from "../../studio/model-choice/model-options.ts";
+import { DefaultSubmit, ModelPicker } from "../../studio/model-choice/model-picker.tsx";
 import { tokenLimitHint } from "../../studio/policy/policy-words.ts";
+import type { StudioMember } from "../../studio/studio-reader.ts";
 import { unknownModelsText } from "../../studio/unknown-models.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -26,24 +35,44 @@ const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireFreshUser(context, request);
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { user, workspace, member } = await requirePermission(context, { request, params, permission });
   const kept = takeForm(context, { request, userId: user.id });
-  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept };
+  const { choices } = readModelChoices(formOf(kept));
+  const { plan, picker } = await readPicker(context, { member, choices });
+  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept, plan, picker };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request, { keepsForm: true });
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
-  const form = await readForm(request, context);
-  const read = readKeyForm(form);
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const form = await readForm(request, context, { maxFields: pickerFields });
   const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
-  const refused = (errors: Record<string, string>) => data({ issued: null, errors, typed }, { status: 400 });
+  const { choices, shows } = readModelChoices(form);
+  const { picker } = await readPicker(context, { member, choices });
+  const answer = { issued: null, typed, picker };
+  const refused = (errors: Record<string, string>) => data({ ...answer, errors }, { status: 400 });
+  if (shows) return data({ ...answer, errors: {} });
+  const read = readKeyForm(form, choices);
   if ("errors" in read) return refused(read.errors);
-  const made = await createKey(context, { userId: user.id, workspaceId: workspace.id, key: read.key });
-  if ("models" in made) return refused({ allowedModels: unknownModelsText(made) });
+  const made = await createKey(context, { ...member, key: read.key });
+  if ("models" in made) return refused({ models: unknownModelsText(made) });
   const { key, secret } = made;
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
-  return data({ issued: { secret, model }, errors: {}, typed: {} });
+  return data({ ...answer, issued: { secret, model }, errors: {}, typed: {} });
+}
+
+async function readPicker(
+  context: AppLoadContext,
+  { member, choices }: { member: StudioMember; choices: ModelChoices },
+) {
+  const options = await readModelOptions(context, member);
+  return { plan: options.plan, picker: pickerView(modelRows(options, choices.allow), choices) };
+}
+
+function formOf(texts: Record<string, string>): FormData {
+  const form = new FormData();
+  for (const [name, text] of Object.entries(texts)) form.set(name, text);
+  return form;
 }
 
 interface FieldText {
@@ -66,7 +95,6 @@ const fields: FieldText[] = [
   },
   { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },
-  { name: "allowedModels", label: "Models", hint: "Optional. Ids, separated by spaces; others are refused." },
   {
     name: "allowedAddresses",
     label: "Addresses",
@@ -75,7 +103,7 @@ const fields: FieldText[] = [
 ];
 
 export default function NewKeyPage() {
-  const { workspace, gatewayUrl, kept } = useLoaderData<typeof loader>();
+  const { workspace, gatewayUrl, kept, plan, picker } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const errors: Record<string, string> = answer?.errors ?? {};
   const typed: Record<string, string> = answer?.typed ?? kept;
@@ -92,7 +120,8 @@ export default function NewKeyPage() {
   return (
     <StudioPage workspace={workspace} title="Keys">
       <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
-        <PostForm noValidate className="max-w-108 space-y-5">
+        <PostForm noValidate preventScrollReset className="max-w-160 space-y-5">
+          <DefaultSubmit>Create key</DefaultSubmit>
           <ErrorSummary id="new-key-error" fields={errors} />
           {fields.map(({ name, ...field }) => (
             <Field
@@ -104,6 +133,13 @@ export default function NewKeyPage() {
               error={errors[name]}
             />
           ))}
+          <ModelPicker
+            view={answer?.picker ?? picker}
+            plan={plan}
+            legend="Models that the key may call"
+            words={{ all: "All models of the workspace, including new ones", selected: "Only selected models" }}
+            error={errors.models}
+          />
           <CheckBox
             name="strict"
             label="Strict mode"
@@ -111,7 +147,9 @@ export default function NewKeyPage() {
             defaultChecked={typed.strict === "on"}
           />
           <div className="flex flex-wrap gap-3">
-            <Button>Create key</Button>
+            <Button name="intent" value="save">
+              Create key
+            </Button>
             <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
               Cancel
             </Link>

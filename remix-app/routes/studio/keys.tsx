@@ -1,5 +1,5 @@
 import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -8,9 +8,7 @@ import { requireFreshUser } from "../../session/user.ts";
 import { readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
-import { listKeys, revokeKey, rotateKey } from "../../studio/keys/keys.ts";
-import { NewSecret } from "../../studio/keys/new-secret.tsx";
-import { sampleModel } from "../../studio/keys/sample-model.ts";
+import { listKeys, revokeKey } from "../../studio/keys/keys.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -25,14 +23,7 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 
 const keysShown = 50;
 
-const change = z.discriminatedUnion("intent", [
-  z.object({
-    intent: z.literal("rotate"),
-    keyId: z.uuid(),
-    overlapSeconds: z.coerce.number().int().min(0).max(86_400),
-  }),
-  z.object({ intent: z.literal("revoke"), keyId: z.uuid() }),
-]);
+const revocation = z.object({ keyId: z.uuid() });
 
 const permission = "manage_ai_keys";
 
@@ -48,37 +39,29 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     request: listed.approval ? null : await readApproval(context, { userId: user.id, workspaceId: workspace.id }),
     revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
-    gatewayUrl: `${context.env.AI_URL}/v1`,
     now: new Date().toISOString(),
   };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission });
-  const asked = change.safeParse(Object.fromEntries(await readForm(request, context)));
+  const asked = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  const manager = { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId };
-  if (asked.data.intent === "revoke") {
-    await revokeKey(context, manager);
-    return data({ issued: null, done: "The key no longer works." });
-  }
-  await requireFreshUser(context, request);
-  const { key, secret } = await rotateKey(context, { ...manager, overlapSeconds: asked.data.overlapSeconds });
-  const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
-  return data({ issued: { secret, model }, done: null }, { headers: { "Cache-Control": "private, no-store" } });
+  await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId });
+  return { done: "The key no longer works." };
 }
 
 export default function KeysPage() {
-  const { workspace, approval, request, keys, revoking, page, nextCursor, gatewayUrl, now } =
-    useLoaderData<typeof loader>();
+  const { workspace, approval, request, keys, revoking, page, nextCursor, now } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const here = `/workspaces/${workspace.id}/ai/keys${page}`;
+  const path = `/workspaces/${workspace.id}/ai/keys`;
+  const here = `${path}${page}`;
   const toRevoke = answer ? null : revoking;
   return (
     <StudioPage
       workspace={workspace}
       title="Keys"
-      lead="Your programs call the gateway with these. A key is shown once, when it is made."
+      lead="Your programs call the gateway with these. A key is shown once, when it is created. Amounts are of this month in UTC, with the keys that one replaced."
       actions={
         <>
           {keys.length > 0 ? (
@@ -93,12 +76,11 @@ export default function KeysPage() {
       }
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
-      {answer?.issued ? <NewSecret {...answer.issued} baseUrl={gatewayUrl} /> : null}
       {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
       {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} has ended already. Nothing was changed.</Notice> : null}
       {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
       <Panel>
-        <KeyList keys={keys} mayRotate={approval !== null} here={here} now={now} />
+        <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} now={now} />
         {nextCursor ? (
           <Link className="link" to={`?cursor=${nextCursor}`}>
             Older keys

@@ -30,6 +30,7 @@ test("the file of keys has what the page shows of each, its limits included, and
     models: "demo-chat demo-slow",
     addresses: "192.0.2.0/24 2001:db8::/32",
     strict: "true",
+    spent_this_month_usd: "0",
     budget_usd: "12.500000000001",
     spent_usd: "0",
   });

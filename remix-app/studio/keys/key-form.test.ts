@@ -1,10 +1,12 @@
 import { expect, test } from "vitest";
+import { readModelChoices } from "../model-choice/model-choices.ts";
+import { modelField } from "../model-choice/model-options.ts";
 import { readKeyForm } from "./key-form.ts";
 
 function read(fields: Record<string, string>) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.set(name, value);
-  return readKeyForm(form);
+  return readKeyForm(form, readModelChoices(form).choices);
 }
 
 test("a name alone makes a key without limits", () => {
@@ -22,7 +24,9 @@ test("every field is read", () => {
       requestsPerMinute: "5",
       tokensPerMinute: "1000",
       monthlyBudgetUsd: "12.50",
-      allowedModels: "a\nb",
+      models: "selected",
+      [modelField("allow", "a")]: "a",
+      [modelField("allow", "b")]: "b",
       allowedAddresses: "192.0.2.7, 2001:db8::/32",
       strict: "on",
     }),
@@ -42,6 +46,16 @@ test("every field is read", () => {
 });
 
 test.each([
+  [100, "key"],
+  [101, "errors"],
+])("of %d selected models the form makes: %s", (count, outcome) => {
+  const ids = Array.from({ length: count }, (_, n) => `m${n}`);
+  const marks = Object.fromEntries(ids.map((id) => [modelField("allow", id), id]));
+  expect(Object.keys(read({ name: "K", models: "selected", ...marks }))).toEqual([outcome]);
+  expect(read({ name: "K", models: "all", ...marks })).toEqual({ key: { name: "K" } });
+});
+
+test.each([
   ["name", { name: " " }],
   ["name", { name: "x".repeat(101) }],
   ["name", { name: "a\tb" }],
@@ -54,6 +68,7 @@ test.each([
   ["monthlyBudgetUsd", { name: "K", monthlyBudgetUsd: "0.0000000000001" }],
   ["allowedAddresses", { name: "K", allowedAddresses: "example.com" }],
   ["environment", { name: "K", environment: "Prod" }],
+  ["models", { name: "K", models: "selected" }],
 ])("a bad %s is told at its field: %j", (field, fields) => {
   expect(Object.keys((read(fields) as { errors: object }).errors)).toEqual([field]);
 });

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
+import type { ModelChoices } from "../model-choice/model-choices.ts";
 import { type NewKey, newKeySchema } from "./key-schema.ts";
 
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : undefined);
@@ -17,7 +18,6 @@ const form = z.object({
   requestsPerMinute: number,
   tokensPerMinute: number,
   monthlyBudgetUsd: amount,
-  allowedModels: lines,
   allowedAddresses: lines,
   strict: z
     .literal("on")
@@ -33,27 +33,38 @@ const messages: Record<string, string> = {
   requestsPerMinute: "Enter a whole number of at least 1",
   tokensPerMinute: "Enter a whole number of at least 1",
   monthlyBudgetUsd: "Enter an amount in dollars, such as 50",
-  allowedModels: "Enter model ids, separated by spaces",
+  allowedModels: "Select at most 100 models",
   allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
 };
 
+/** Fields of the form that have another name than what they set. */
+const fieldNames: Record<string, string> = { expiresAt: "expiresOn", allowedModels: "models" };
+
 export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> };
 
-/** Reads the form of a new key. @returns the key asked for, or one message a field, by the field's name */
-export function readKeyForm(fields: FormData): KeyFormResult {
+/**
+ * Reads the form of a new key.
+ * @param choices of the form's model picker
+ * @returns the key asked for, or one message a field, by the field's name
+ */
+export function readKeyForm(fields: FormData, choices: ModelChoices): KeyFormResult {
+  const allowedModels = choices.mode === "selected" ? [...choices.allow] : undefined;
+  const none: Record<string, string> =
+    allowedModels?.length === 0 ? { models: "Select at least one model, or choose all models" } : {};
   const texts = form.safeParse(Object.fromEntries(fields));
-  if (!texts.success) return { errors: byField(texts.error.issues) };
+  if (!texts.success) return { errors: { ...byField(texts.error.issues), ...none } };
   const { expiresOn, ...rest } = texts.data;
   const expiresAt = expiresOn ? `${expiresOn}T00:00:00Z` : undefined;
-  const key = newKeySchema.safeParse({ ...rest, expiresAt });
-  return key.success ? { key: key.data } : { errors: byField(key.error.issues) };
+  const key = newKeySchema.safeParse({ ...rest, expiresAt, allowedModels });
+  if (key.success && !none.models) return { key: key.data };
+  return { errors: { ...byField(key.error?.issues ?? []), ...none } };
 }
 
 function byField(issues: readonly { path: PropertyKey[]; message: string }[]): Record<string, string> {
   return Object.fromEntries(
     issues.map(({ path, message }) => {
       const name = String(path[0]);
-      return [name === "expiresAt" ? "expiresOn" : name, messages[name] ?? message];
+      return [fieldNames[name] ?? name, messages[name] ?? message];
     }),
   );
 }

@@ -1,21 +1,17 @@
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-import { Select } from "../../ui/field.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
+import { Usd } from "../../ui/money.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { KeySummary } from "./key-schema.ts";
 
-const states = { active: "", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
+const states = { active: "Active", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
 
-/** First the one that breaks no program which runs now. */
-const overlaps = [
-  { seconds: 3_600, label: "keep the old one an hour" },
-  { seconds: 86_400, label: "keep the old one a day" },
-  { seconds: 0, label: "revoke the old one now" },
-] as const;
+const modelsNamed = 3;
 
 /** Whether a key still opens anything. */
 export function isLive({ state }: Pick<KeySummary, "state">): boolean {
@@ -23,115 +19,119 @@ export function isLive({ state }: Pick<KeySummary, "state">): boolean {
 }
 
 /** Limits and bindings of a key, as short facts. */
-function factsOf(key: KeySummary): string[] {
+export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,
-    key.externalApp ? `bound to ${key.externalApp.name}` : "",
+    key.externalApp ? `bound to ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
     key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests a minute`,
     key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens a minute`,
-    key.budget ? budgetWords(key.budget) : "",
-    key.allowedModels ? `models: ${key.allowedModels.join(", ")}` : "",
+    key.allowedModels ? modelWords(key.allowedModels) : "",
     key.allowedAddresses ? `from ${key.allowedAddresses.join(", ")}` : "",
     key.strict ? "strict mode" : "",
   ].filter(Boolean);
+}
+
+function modelWords(models: readonly string[]): string {
+  const more = models.length - modelsNamed;
+  if (models.length === 0) return "no models";
+  return `models: ${models.slice(0, modelsNamed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** A workspace's keys with their state, and what can be done with those that still work. */
 export function KeyList({
   keys,
   mayRotate,
-  here,
+  path,
+  page,
   now,
 }: {
   keys: KeySummary[];
   mayRotate: boolean;
-  /** Address of the page that they are on. */
-  here: string;
+  /** Of the list. */
+  path: string;
+  /** The search of the page of it that they are on. */
+  page: string;
   now: string;
 }) {
-  if (keys.length === 0) {
-    return (
-      <p className="text-muted">
-        No key yet. Make one for each program, so that you can end one without touching the others.
-      </p>
-    );
-  }
   return (
-    <ul>
-      {keys.map((key) => {
-        const live = isLive(key);
-        return (
-          <li key={key.id} className="space-y-2 border-line py-4 not-first:border-t first:pt-0 last:pb-0">
-            <div className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1">
-              <p className={live ? "min-w-0 font-medium" : "min-w-0 text-muted"}>
-                <bdi>{key.name}</bdi>{" "}
-                {states[key.state] ? <span className="text-muted">({states[key.state]})</span> : null}
-              </p>
-              <code className="break-all font-mono text-muted text-small">{key.prefix}…</code>
-            </div>
-            <p className="text-muted text-small">
-              <Dotted facts={factsOf(key)} /> · made <Moment at={key.createdAt} now={now} />
-              {key.createdBy ? (
-                <>
-                  {" "}
-                  by <bdi>{key.createdBy}</bdi>
-                </>
-              ) : null}{" "}
-              ·{" "}
-              {key.lastUsedAt ? (
-                <>
-                  last used <Moment at={key.lastUsedAt} now={now} />
-                </>
-              ) : (
-                "never used"
-              )}
-              {live && key.expiresAt ? (
-                <>
-                  {" · "}expires <Moment at={key.expiresAt} now={now} />
-                </>
-              ) : null}
-            </p>
-            {live ? (
-              <div className="flex flex-wrap items-end gap-2">
+    <DataTable
+      caption="Keys"
+      from="lg"
+      rows={keys}
+      rowKey={({ id }) => id}
+      empty="No key yet. Create one for each program, so that you can revoke one without touching the others."
+      columns={[
+        { label: "Name", cell: (key) => <KeyName data={key} now={now} /> },
+        {
+          label: "Last used",
+          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "never"),
+        },
+        { label: "Spent this month", numeric: true, cell: (key) => <KeySpend data={key} /> },
+        { label: "Expires", cell: ({ expiresAt }) => (expiresAt ? <Moment at={expiresAt} now={now} /> : "never") },
+        {
+          label: "State",
+          small: "aside",
+          cell: ({ state }) => <span className={state === "active" ? "text-good" : "text-muted"}>{states[state]}</span>,
+        },
+        {
+          label: "Actions",
+          cell: (key) =>
+            isLive(key) ? (
+              <span className="inline-flex flex-wrap gap-2">
                 {mayRotate && key.state === "active" ? (
-                  <PostForm action={here} className="flex flex-wrap items-end gap-2">
-                    <input type="hidden" name="intent" value="rotate" />
-                    <input type="hidden" name="keyId" value={key.id} />
-                    <Select id={`overlap-${key.id}`} name="overlapSeconds" label={`Rotating ${key.name}`} hideLabel>
-                      {overlaps.map(({ seconds, label }) => (
-                        <option key={seconds} value={seconds}>
-                          {label}
-                        </option>
-                      ))}
-                    </Select>
-                    <Button variant="secondary" aria-label={`Rotate ${key.name}`}>
-                      Rotate
-                    </Button>
-                  </PostForm>
+                  <Link
+                    to={`${path}/${key.id}/rotate`}
+                    className={buttonClass("secondary")}
+                    aria-label={`Rotate ${key.name}`}
+                  >
+                    Rotate
+                  </Link>
                 ) : null}
                 <Link
-                  to={`${here}${here.includes("?") ? "&" : "?"}revoke=${key.id}`}
+                  to={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
                   className={buttonClass("danger")}
                   aria-label={`Revoke ${key.name}`}
                 >
                   Revoke
                 </Link>
-              </div>
-            ) : null}
-          </li>
-        );
-      })}
-    </ul>
+              </span>
+            ) : null,
+        },
+      ]}
+    />
   );
 }
 
-/** Without what was spent where the workspace hides what providers charge. */
-function budgetWords({ limitUsd, spentUsd }: NonNullable<KeySummary["budget"]>): string {
-  const limit = formatUsd(limitUsd);
-  return spentUsd === null ? `${limit} a month` : `${formatUsd(spentUsd)} of ${limit} this month`;
+function KeyName({ data: key, now }: { data: KeySummary; now: string }) {
+  return (
+    <>
+      <bdi className={isLive(key) ? "font-medium" : "text-muted"}>{key.name}</bdi>
+      <code className="block break-all font-mono font-normal text-muted text-small">{key.prefix}…</code>
+      <span className="block font-normal text-muted text-small">
+        <Dotted facts={factsOf(key)} /> · created <Moment at={key.createdAt} now={now} />
+        {key.createdBy ? (
+          <>
+            {" "}
+            by <bdi>{key.createdBy}</bdi>
+          </>
+        ) : null}
+      </span>
+    </>
+  );
 }
 
-/** Asks before a key ends, which no program that has it survives. */
+/** What was spent of the budget, if there is one; no amount where the workspace hides what providers charge. */
+function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary }) {
+  return budget ? (
+    <>
+      <Usd amount={budget.spentUsd} of={budget.limitUsd} /> of {formatUsd(budget.limitUsd)}
+    </>
+  ) : (
+    <Usd amount={spentThisMonthUsd} />
+  );
+}
+
+/** Asks before a key is revoked, which no program that has it survives. */
 export function KeyRevocation({
   keyId,
   name,
@@ -149,7 +149,6 @@ export function KeyRevocation({
       cancelTo={here}
     >
       <PostForm action={here}>
-        <input type="hidden" name="intent" value="revoke" />
         <input type="hidden" name="keyId" value={keyId} />
         <Button variant="danger">Revoke key</Button>
       </PostForm>

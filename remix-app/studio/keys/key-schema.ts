@@ -67,6 +67,8 @@ export const keySummary = z.object({
   entityId: z.string().nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
+  /** Exact text, of this UTC month, with the keys that it replaced; null where provider cost is hidden. */
+  spentThisMonthUsd: amountText.nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
   /** Exact texts. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),

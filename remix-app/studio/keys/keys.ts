@@ -19,6 +19,10 @@ const listed = z.union([
   keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
+const read = z.union([
+  z.object({ outcome: z.literal("read"), approved: z.boolean(), key: keySummary }),
+  z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
+]);
 const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
 
 type Refusal = Exclude<z.infer<typeof rotated>["outcome"], "issued">;
@@ -102,6 +106,20 @@ export async function revokeKey(
 }
 
 /**
+ * One key of a workspace, and whether the workspace may rotate it.
+ * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
+ */
+export async function requireKey(
+  context: AppLoadContext,
+  { keyId, ...member }: StudioMember & { keyId: string },
+): Promise<{ key: KeySummary; approved: boolean }> {
+  requireKeyId(keyId, context);
+  const answer = await callAsMember(context, { member, name: "read_key", args: { key_id: keyId }, schema: read });
+  if (answer.outcome !== "read") throw refused(answer.outcome, context);
+  return { key: answer.key, approved: answer.approved };
+}
+
+/**
  * A page of a workspace's keys, the newest first, and whether it may make more.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
@@ -134,6 +152,7 @@ export const keyColumns: CsvColumn<KeySummary>[] = [
   { name: "models", value: ({ allowedModels }) => allowedModels?.join(" ") },
   { name: "addresses", value: ({ allowedAddresses }) => allowedAddresses?.join(" ") },
   { name: "strict", value: ({ strict }) => String(strict) },
+  { name: "spent_this_month_usd", value: ({ spentThisMonthUsd }) => spentThisMonthUsd },
   { name: "budget_usd", value: ({ budget }) => budget?.limitUsd ?? null },
   { name: "spent_usd", value: ({ budget }) => budget?.spentUsd ?? null },
 ];

@@ -3,26 +3,26 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
+import type { PickerView } from "../model-choice/model-choices.ts";
+import type { ModelOptions } from "../model-choice/model-options.ts";
+import { DefaultSubmit, ModelPicker } from "../model-choice/model-picker.tsx";
 import type { PolicyFields } from "./policy-form.ts";
-import type { ModelRow, PolicyFrame } from "./policy-frame.ts";
-import { PolicyModels } from "./policy-models.tsx";
 import { tokenLimitHint } from "./policy-words.ts";
 
 /** The form of a workspace's policy, a card for each concern. */
 export function PolicyCards({
   action,
   frame,
-  rows,
+  models,
   fields,
   errors,
   readAt,
 }: {
   /** Where the form is sent. */
   action: string;
-  frame: Omit<PolicyFrame, "models">;
-  /** A page of the models. */
-  rows: ModelRow[];
-  fields: PolicyFields;
+  frame: Omit<ModelOptions, "models">;
+  models: PickerView;
+  fields: Omit<PolicyFields, "choices">;
   errors: Record<string, string>;
   /** When the policy that the form was made from was changed last. */
   readAt: string | null;
@@ -33,13 +33,26 @@ export function PolicyCards({
       : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
   return (
     <PostForm action={action} noValidate className="space-y-6">
+      <DefaultSubmit>Save policy</DefaultSubmit>
       <ErrorSummary id="policy-error" fields={errors} />
       <input type="hidden" name="readAt" value={readAt ?? ""} />
       <Card
         title="Models"
         lead="A rule here can only narrow what the catalogue and the plan allow. A key may narrow it further."
       >
-        <PolicyModels rows={rows} frame={frame} fields={fields} error={errors.models} />
+        <ModelPicker
+          view={models}
+          plan={frame.plan}
+          legend="Models that calls may use"
+          words={{
+            all: "All models in your plan, including new ones",
+            selected: "Only selected models",
+          }}
+          denies
+          error={errors.models}
+          formAction={`${action}#models`}
+        />
+        <p className="mt-3 text-muted">A denied model is refused in both cases.</p>
       </Card>
       <Card title="Rates" lead="For all calls of the workspace together. Beyond them a call is refused with 429.">
         <div className="max-w-108 space-y-5">
@@ -98,7 +111,9 @@ export function PolicyCards({
           />
         </div>
       </Card>
-      <Button>Save policy</Button>
+      <Button name="intent" value="save">
+        Save policy
+      </Button>
     </PostForm>
   );
 }

@@ -1,12 +1,10 @@
 import type { z } from "zod";
+import { choicesOf, type ModelChoices, readModelChoices } from "../model-choice/model-choices.ts";
 import { type AiPolicy, policyChange } from "./ai-policy.ts";
-import type { ModelChoice, ModelRow } from "./policy-frame.ts";
 
 /** What the form of the policy shows: texts as they were typed, or those of the policy as it stands. */
 export interface PolicyFields {
-  /** Which models may be used: all that the plan allows, or those alone that are marked as allowed. */
-  models: "all" | "listed";
-  choices: Record<string, ModelChoice>;
+  choices: ModelChoices;
   requestsPerMinute: string;
   tokensPerMinute: string;
   contentRetentionDays: string;
@@ -27,10 +25,9 @@ export type PolicyRules = Pick<
 >;
 
 /** The form of a policy as it stands. */
-export function policyFields(policy: PolicyRules, rows: readonly ModelRow[]): PolicyFields {
+export function policyFields(policy: PolicyRules): PolicyFields {
   return {
-    models: policy.allowedModels === null ? "all" : "listed",
-    choices: Object.fromEntries(rows.map(({ field, choice }) => [field, choice])),
+    choices: choicesOf({ allowed: policy.allowedModels, denied: policy.deniedModels }),
     requestsPerMinute: policy.requestsPerMinute === null ? "" : String(policy.requestsPerMinute),
     tokensPerMinute: policy.tokensPerMinute === null ? "" : String(policy.tokensPerMinute),
     contentRetentionDays: String(policy.contentRetentionDays),
@@ -44,7 +41,7 @@ const messages: Record<string, string> = {
   requestsPerMinute: rateFault,
   tokensPerMinute: rateFault,
   contentRetentionDays: "Enter a number of days from 1 to 365",
-  models: "A hundred models can be allowed, and a hundred denied, at most",
+  models: "Select at most 100 models, and deny at most 100",
 };
 
 export type PolicyFormResult = { fields: PolicyFields } & (
@@ -52,14 +49,15 @@ export type PolicyFormResult = { fields: PolicyFields } & (
   | { rules: null; errors: Record<string, string> }
 );
 
-/** Reads the form of a policy, which has a page of its models: those of other pages stay as they are. @returns what was typed, and either the rules asked for or one message a field */
-export function readPolicyForm(form: FormData, rows: readonly ModelRow[]): PolicyFormResult {
+/**
+ * Reads the form of a policy.
+ * @returns what was typed, and either the rules to save or one message a field; neither where the form was sent to show
+ * other models
+ */
+export function readPolicyForm(form: FormData): PolicyFormResult {
   const text = (name: string) => String(form.get(name) ?? "").trim();
-  const choices = Object.fromEntries(
-    rows.map(({ field, choice }) => [field, form.has(field) ? choiceOf(text(field)) : choice]),
-  );
+  const { choices, shows } = readModelChoices(form);
   const fields: PolicyFields = {
-    models: text("models") === "listed" ? "listed" : "all",
     choices,
     requestsPerMinute: text("requestsPerMinute"),
     tokensPerMinute: text("tokensPerMinute"),
@@ -67,11 +65,10 @@ export function readPolicyForm(form: FormData, rows: readonly ModelRow[]): Polic
     contentCapture: form.has("contentCapture"),
     providerCostVisible: form.has("providerCostVisible"),
   };
-  const marked = (choice: ModelChoice) => rows.filter(({ field }) => choices[field] === choice).map(({ id }) => id);
-  const allowed = marked("allow");
+  if (shows) return { fields, rules: null, errors: {} };
   const asked = {
-    allowedModels: fields.models === "all" ? null : allowed,
-    deniedModels: marked("deny"),
+    allowedModels: choices.mode === "all" ? null : [...choices.allow],
+    deniedModels: [...choices.deny],
     requestsPerMinute: numberOf(fields.requestsPerMinute),
     tokensPerMinute: numberOf(fields.tokensPerMinute),
     contentRetentionDays: numberOf(fields.contentRetentionDays),
@@ -79,18 +76,14 @@ export function readPolicyForm(form: FormData, rows: readonly ModelRow[]): Polic
     providerCostVisible: fields.providerCostVisible,
   };
   const parsed = policyChange.safeParse(asked);
-  const nothing = fields.models === "listed" && allowed.length === 0;
+  const nothing = asked.allowedModels?.length === 0;
   const errors = {
     // The first field of the page, so the first line above it.
-    ...(nothing ? { models: "Allow one model at least, or all of the plan's" } : {}),
+    ...(nothing ? { models: "Select at least one model, or choose all models in your plan" } : {}),
     ...(parsed.success ? {} : faultsOf(parsed.error.issues)),
   };
   if (!parsed.success || Object.keys(errors).length > 0) return { fields, rules: null, errors };
   return { fields, rules: { ...asked, contentRetentionDays: Number(asked.contentRetentionDays) }, errors: null };
-}
-
-function choiceOf(text: string): ModelChoice {
-  return text === "allow" || text === "deny" ? text : "";
 }
 
 /** Digits alone: an exponent or a fraction is a slip here. */

@@ -154,7 +154,7 @@ declare
   spent record;
 begin
   if caller.source = 'key' then
-    select * into spent from ai.key_cost_since(caller, month);
+    select * into spent from ai.keys_cost_since(caller.workspace_id, array[caller.lineage_id], month);
   else
     select * into spent from ai.user_cost_since(caller, month);
   end if;
@@ -171,8 +171,8 @@ comment on function ai.cost_this_month(ai.caller, boolean) is
   'Returns what a caller''s runs of this UTC month cost, including rotated keys of its lineage and open runs. A run counts '
   'in the month in which it began.';
 
-create or replace function ai.key_cost_since(caller ai.caller, month timestamptz)
-  returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
+create or replace function ai.keys_cost_since(workspace uuid, lineages uuid[], month timestamptz)
+  returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
   -- Stable: all its statements share one snapshot, so each run counts once.
   stable
@@ -185,40 +185,42 @@ declare
   live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
   changed_days date[] := array(
     select distinct c.day from ai.usage_changed_days c
-    where c.workspace_id = caller.workspace_id and c.day >= first_day and c.day < sealed_before
+    where c.workspace_id = workspace and c.day >= first_day and c.day < sealed_before
   );
 begin
   return query
-  select sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
+  select p.key_lineage_id, sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
   from (
-    select u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
+    select u.key_lineage_id, u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
     from ai.usage_daily u
-    where u.workspace_id = caller.workspace_id
+    where u.workspace_id = workspace
       and u.day >= first_day
       and u.day < sealed_before
-      and u.key_lineage_id = caller.lineage_id
+      and u.key_lineage_id = any (lineages)
       and not u.day = any (changed_days)
     union all
-    select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
     from ai.runs r
-    where r.workspace_id = caller.workspace_id and r.created_at >= live_from and r.key_lineage_id = caller.lineage_id
+    where r.workspace_id = workspace and r.created_at >= live_from and r.key_lineage_id = any (lineages)
     union all
-    select 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
     from unnest(changed_days) as d (day)
     cross join lateral (
       select x.*
       from ai.runs x
-      where x.workspace_id = caller.workspace_id
+      where x.workspace_id = workspace
         and x.created_at >= d.day::timestamp at time zone 'UTC'
         and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
-        and x.key_lineage_id = caller.lineage_id
+        and x.key_lineage_id = any (lineages)
       offset 0
     ) as r
-  ) as p;
+  ) as p
+  group by p.key_lineage_id;
 end
 $$;
-comment on function ai.key_cost_since(ai.caller, timestamptz) is
-  'Returns what a key''s lineage used since the start of a UTC day: daily sums where they are up to date, runs otherwise.';
+comment on function ai.keys_cost_since(uuid, uuid[], timestamptz) is
+  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
+  'otherwise. A lineage without runs has no row.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)

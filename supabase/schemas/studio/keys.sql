@@ -18,26 +18,51 @@ begin
     'approval', (
       select jsonb_build_object('approvedAt', a.approved_at) from ai.key_approvals a where a.workspace_id = workspace
     ),
-    'keys', (
-      select coalesce(jsonb_agg(ai.key_summary(k) order by k.created_at desc, k.id desc), '[]')
-      from (
-        select *
-        from ai.keys k
-        where k.workspace_id = workspace
-          and (k.created_at, k.id) < (
-            coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
-            coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-          )
-        order by k.created_at desc, k.id desc
-        limit page_size
-      ) k
-    )
+    'keys', ai.key_summaries(workspace, array(
+      select k
+      from ai.keys k
+      where k.workspace_id = workspace
+        and (k.created_at, k.id) < (
+          coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+          coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        )
+      order by k.created_at desc, k.id desc
+      limit page_size
+    ))
   );
 end
 $$;
 comment on function ai.list_keys(uuid, uuid, jsonb, integer) is
   'A page of a workspace''s keys, newest first, for a member with manage_ai_keys: { outcome: listed, approval, keys } or '
   '{ outcome: not_allowed }. before is { createdAt, id } of the last key of the page before. Listing needs no approval.';
+
+-- Definer: as ai.list_keys.
+create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  found_keys ai.keys[];
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  found_keys := array(select k from ai.keys k where k.id = read_key.key_id and k.workspace_id = workspace);
+  if found_keys = '{}' then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'approved', exists (select from ai.key_approvals a where a.workspace_id = workspace),
+    'key', ai.key_summaries(workspace, found_keys) -> 0
+  );
+end
+$$;
+comment on function ai.read_key(uuid, uuid, uuid) is
+  'Returns one key of a workspace as ai.list_keys has it, for a member with manage_ai_keys, and whether the workspace may '
+  'rotate it: { outcome: read, approved, key }, or outcome not_allowed or not_found.';
 
 -- Definer: the service role writes no keys, so that none is made past these checks.
 create or replace function ai.issue_key(member_id uuid, workspace uuid, key jsonb, lookup text, secret_hash text) returns jsonb
@@ -85,7 +110,7 @@ begin
     values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
   end if;
   perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made));
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
 end
 $$;
 comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
@@ -159,7 +184,7 @@ begin
   perform private.log_workspace_change(
     workspace, 'key.rotated', made.id, made.name, jsonb_build_object('overlapSeconds', overlap_seconds)
   );
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made));
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
 end
 $$;
 comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
@@ -213,7 +238,21 @@ $$;
 comment on function ai.key_issue_permission(uuid, uuid) is
   'allowed, not_allowed (no manage_ai_keys) or not_approved (no standing approval of a platform admin).';
 
-create or replace function ai.key_summary(key ai.keys) returns jsonb
+create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
+  from unnest(listed) as k
+  left join ai.keys_cost_since(
+    workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
+  ) c on c.lineage_id = k.lineage_id
+$$;
+comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns what may be shown of keys of one workspace, newest first.';
+
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
   language sql
   stable
   security invoker
@@ -242,6 +281,7 @@ as $$
     'entityId', (key).entity_id,
     'requestsPerMinute', (key).requests_per_minute,
     'tokensPerMinute', (key).tokens_per_minute,
+    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
     'externalApp', (
       select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
       from private.apps a where a.id = (key).external_app_id
@@ -261,9 +301,9 @@ as $$
     )
   )
 $$;
-comment on function ai.key_summary(ai.keys) is
-  'What may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; spent is of the '
-  'current UTC month.';
+comment on function ai.key_summary(ai.keys, numeric) is
+  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; what was '
+  'spent is of the current UTC month, by the key and those that it replaced.';
 
 create or replace function ai.cost_visible(workspace uuid) returns boolean
   language sql

@@ -151,7 +151,8 @@ create or replace function ai.read_policy_options(member_id uuid, workspace uuid
   set search_path = ''
 as $$
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+    and not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   return (
@@ -168,7 +169,8 @@ begin
               'granted', exists (
                 select from ai.model_grants g
                 where g.model_id = m.id and (g.plan_id = w.plan_id or g.workspace_id = w.id)
-              )
+              ),
+              'permitted', coalesce(m.id = any (r.allowed_models), true) and not m.id = any (coalesce(r.denied_models, '{}'))
             )
             order by ai.model_order(m)
           ),
@@ -180,13 +182,15 @@ begin
     )
     from public.workspaces w
     left join ai.plans p on p.id = w.plan_id
+    left join ai.workspace_policies r on r.workspace_id = w.id
     where w.id = workspace
   );
 end
 $$;
 comment on function ai.read_policy_options(uuid, uuid) is
-  'What a workspace''s policy can choose from, for a member with use_ai_studio: the models of the catalogue, which of '
-  'them its plan or a root grant allows, and the plan''s rate limits.';
+  'Returns what the lists of a workspace''s policy and keys can choose from, for a member with use_ai_studio or '
+  'manage_ai_keys: the models of the catalogue, whether the plan or a root grant allows them (granted) and the policy '
+  '(permitted), and the plan''s rate limits.';
 
 create or replace function ai.lock_policy(workspace uuid) returns void
   language sql

@@ -1,5 +1,9 @@
 -- Generated from supabase/schemas by npm run db:migration.
 
+drop function ai.key_cost_since(ai.caller, timestamp with time zone);
+
+drop function ai.key_summary(ai.keys);
+
 drop function private.export_account_proper(uuid, boolean);
 
 drop function private.list_apps();
@@ -304,6 +308,79 @@ begin
 end
 $$;
 
+create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  month timestamptz := date_trunc('month', now(), 'UTC');
+  spent record;
+begin
+  if caller.source = 'key' then
+    select * into spent from ai.keys_cost_since(caller.workspace_id, array[caller.lineage_id], month);
+  else
+    select * into spent from ai.user_cost_since(caller, month);
+  end if;
+  return jsonb_build_object(
+    'since', ai.utc_text(month),
+    'requests', coalesce(spent.requests, 0),
+    'costUsd', case when cost_visible then trim_scale(coalesce(spent.cost_usd, 0)) end,
+    'billedCredits', trim_scale(coalesce(spent.billed_credits, 0)),
+    'unmeteredCredits', trim_scale(coalesce(spent.unmetered_credits, 0))
+  );
+end
+$$;
+
+create or replace function ai.keys_cost_since(workspace uuid, lineages uuid[], month timestamptz)
+  returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
+  language plpgsql
+  -- Stable: all its statements share one snapshot, so each run counts once.
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  sealed_before date := (select s.before from ai.usage_sealed_days s);
+  first_day date := (month at time zone 'UTC')::date;
+  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
+  changed_days date[] := array(
+    select distinct c.day from ai.usage_changed_days c
+    where c.workspace_id = workspace and c.day >= first_day and c.day < sealed_before
+  );
+begin
+  return query
+  select p.key_lineage_id, sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
+  from (
+    select u.key_lineage_id, u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
+    from ai.usage_daily u
+    where u.workspace_id = workspace
+      and u.day >= first_day
+      and u.day < sealed_before
+      and u.key_lineage_id = any (lineages)
+      and not u.day = any (changed_days)
+    union all
+    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    from ai.runs r
+    where r.workspace_id = workspace and r.created_at >= live_from and r.key_lineage_id = any (lineages)
+    union all
+    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
+    from unnest(changed_days) as d (day)
+    cross join lateral (
+      select x.*
+      from ai.runs x
+      where x.workspace_id = workspace
+        and x.created_at >= d.day::timestamp at time zone 'UTC'
+        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
+        and x.key_lineage_id = any (lineages)
+      offset 0
+    ) as r
+  ) as p
+  group by p.key_lineage_id;
+end
+$$;
+
 create or replace function ai.unknown_models(names text[]) returns text[]
   language sql
   stable
@@ -316,6 +393,63 @@ as $$
     where not exists (select from ai.models m where m.id = n.name)
     order by n.place
   ), '{}')
+$$;
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'approval', (
+      select jsonb_build_object('approvedAt', a.approved_at) from ai.key_approvals a where a.workspace_id = workspace
+    ),
+    'keys', ai.key_summaries(workspace, array(
+      select k
+      from ai.keys k
+      where k.workspace_id = workspace
+        and (k.created_at, k.id) < (
+          coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+          coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        )
+      order by k.created_at desc, k.id desc
+      limit page_size
+    ))
+  );
+end
+$$;
+
+-- Definer: as ai.list_keys.
+create or replace function ai.read_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  found_keys ai.keys[];
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  found_keys := array(select k from ai.keys k where k.id = read_key.key_id and k.workspace_id = workspace);
+  if found_keys = '{}' then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'approved', exists (select from ai.key_approvals a where a.workspace_id = workspace),
+    'key', ai.key_summaries(workspace, found_keys) -> 0
+  );
+end
 $$;
 
 -- Definer: the service role writes no keys, so that none is made past these checks.
@@ -364,7 +498,7 @@ begin
     values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
   end if;
   perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made));
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
 end
 $$;
 
@@ -375,6 +509,115 @@ create or replace function ai.text_list(list jsonb) returns text[]
   set search_path = ''
 as $$
   select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
+$$;
+
+-- Definer: as ai.issue_key.
+create or replace function ai.rotate_key(
+  member_id uuid,
+  workspace uuid,
+  key_id uuid,
+  overlap_seconds integer,
+  lookup text,
+  secret_hash text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  verdict text := ai.key_issue_permission(member_id, workspace);
+  old ai.keys;
+  made ai.keys;
+begin
+  if verdict <> 'allowed' then
+    return jsonb_build_object('outcome', verdict);
+  end if;
+  -- The new key will refer to the workspace, and an account's deletion locks that before its keys.
+  perform from public.workspaces w where w.id = workspace for key share;
+  -- One rotation of a key at a time; the second finds it replaced.
+  select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if old.replaced_by is not null or old.revoked_at is not null or old.expires_at <= now() then
+    return jsonb_build_object('outcome', 'not_active');
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  insert into ai.keys (
+    lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict
+  )
+  values (
+    old.lineage_id, workspace,
+    -- In a free workspace a key is paid by its creator, and stops once they have left.
+    case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
+    old.name, old.environment, rotate_key.lookup,
+    decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
+    old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict
+  )
+  returning * into made;
+  update ai.keys k
+  set
+    replaced_by = made.id,
+    revoked_at = case when overlap_seconds = 0 then now() end,
+    expires_at = case when overlap_seconds = 0 then k.expires_at
+      else least(k.expires_at, now() + make_interval(secs => overlap_seconds)) end
+  where k.id = old.id;
+  perform private.log_workspace_change(
+    workspace, 'key.rotated', made.id, made.name, jsonb_build_object('overlapSeconds', overlap_seconds)
+  );
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
+end
+$$;
+
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (key).id,
+    'name', (key).name,
+    'prefix', 'ttr_ai_' || (key).lookup,
+    'environment', (key).environment,
+    'createdAt', (key).created_at,
+    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'lastUsedAt', (key).last_used_at,
+    'expiresAt', (key).expires_at,
+    'revokedAt', (key).revoked_at,
+    'replacedBy', (key).replaced_by,
+    'state', case
+      when (key).revoked_at is not null then 'revoked'
+      when (key).expires_at <= now() then 'expired'
+      when (key).replaced_by is not null then 'replaced'
+      else 'active'
+    end,
+    'allowedModels', to_jsonb((key).allowed_models),
+    'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
+    'requestsPerMinute', (key).requests_per_minute,
+    'tokensPerMinute', (key).tokens_per_minute,
+    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
+    'externalApp', (
+      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
+      from private.apps a where a.id = (key).external_app_id
+    ),
+    'budget', (
+      select jsonb_build_object(
+        'limitUsd', trim_scale(b.limit_usd)::text,
+        'spentUsd', case
+          when not ai.cost_visible(b.workspace_id) then null
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
+          else '0'
+        end
+      )
+      from ai.budgets b
+      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.limit_usd is not null
+    )
+  )
 $$;
 
 create or replace function ai.create_key(
@@ -506,6 +749,51 @@ begin
 end
 $$;
 
+-- Definer: as ai.read_budgets.
+create or replace function ai.read_policy_options(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+    and not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'plan', p.name,
+      'requestsPerMinute', p.requests_per_minute,
+      'tokensPerMinute', p.tokens_per_minute,
+      'models', (
+        select coalesce(
+          jsonb_agg(
+            jsonb_build_object(
+              'id', m.id, 'name', m.display_name, 'kind', m.kind,
+              'granted', exists (
+                select from ai.model_grants g
+                where g.model_id = m.id and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+              ),
+              'permitted', coalesce(m.id = any (r.allowed_models), true) and not m.id = any (coalesce(r.denied_models, '{}'))
+            )
+            order by ai.model_order(m)
+          ),
+          '[]'
+        )
+        from ai.models m
+        where m.enabled and m.studio_default
+      )
+    )
+    from public.workspaces w
+    left join ai.plans p on p.id = w.plan_id
+    left join ai.workspace_policies r on r.workspace_id = w.id
+    where w.id = workspace
+  );
+end
+$$;
+
 -- Definer: reads the identity backend's tables, which the service role may not.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
@@ -575,6 +863,19 @@ as $$
   where u.id = subject_id
 $$;
 
+create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
+  from unnest(listed) as k
+  left join ai.keys_cost_since(
+    workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
+  ) c on c.lineage_id = k.lineage_id
+$$;
+
 comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'Changes what it names of a workspace''s rules, for a member with manage_ai_policy: allowedModels, deniedModels, '
   'requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, '
@@ -593,6 +894,11 @@ comment on function ai.key_caller(bytea, inet) is
   'deleted workspace. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
   'asks it.';
 
+comment on function ai.read_policy_options(uuid, uuid) is
+  'Returns what the lists of a workspace''s policy and keys can choose from, for a member with use_ai_studio or '
+  'manage_ai_keys: the models of the catalogue, whether the plan or a root grant allows them (granted) and the policy '
+  '(permitted), and the plan''s rate limits.';
+
 comment on function private.export_account(uuid, boolean) is
   'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
   'Without parts, the lists of private.export_account_part are empty.';
@@ -601,6 +907,20 @@ comment on function private.export_account_part(uuid, text, jsonb, integer) is
   'Returns a page of a list of private.export_account, oldest first: sessions, securityEvents, approvals, workspaces, '
   'invitations, keys, appHandoffs, appSessions, appTokens or ledger (of credits). after is the last record of the page '
   'before; all records without page_size.';
+
+comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns what may be shown of keys of one workspace, newest first.';
+
+comment on function ai.key_summary(ai.keys, numeric) is
+  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; what was '
+  'spent is of the current UTC month, by the key and those that it replaced.';
+
+comment on function ai.keys_cost_since(uuid, uuid[], timestamptz) is
+  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
+  'otherwise. A lineage without runs has no row.';
+
+comment on function ai.read_key(uuid, uuid, uuid) is
+  'Returns one key of a workspace as ai.list_keys has it, for a member with manage_ai_keys, and whether the workspace may '
+  'rotate it: { outcome: read, approved, key }, or outcome not_allowed or not_found.';
 
 comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
 
@@ -618,5 +938,9 @@ comment on function private.gateway_refusal(private.apps, uuid, text[]) is
 comment on function private.list_apps(text, text, integer) is
   'Returns a page of the registry by name, with the first 50 linked workspaces of each app and no hash of any secret. term '
   'is a part of the name or display name, after the name of the last app of the page before; all apps without page_size.';
+
+grant execute on function ai.key_summary(ai.keys, numeric) to service_role;
+
+grant execute on function ai.read_key(uuid, uuid, uuid) to service_role;
 
 grant execute on function private.list_apps(text, text, integer) to service_role;

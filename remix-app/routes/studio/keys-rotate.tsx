@@ -1,0 +1,130 @@
+import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../session/user.ts";
+import { factsOf } from "../../studio/keys/key-list.tsx";
+import { requireKey, rotateKey } from "../../studio/keys/keys.ts";
+import { NewSecret } from "../../studio/keys/new-secret.tsx";
+import { sampleModel } from "../../studio/keys/sample-model.ts";
+import { Button, buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Dotted } from "../../ui/facts.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `Rotate ${data?.key.name ?? "key"} · Gatehouse` },
+];
+
+const permission = "manage_ai_keys";
+const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
+
+/** First the one that interrupts no running program. */
+const overlaps = [
+  { seconds: 3_600, label: "In one hour" },
+  { seconds: 86_400, label: "In one day" },
+  { seconds: 0, label: "Now: programs that use it are refused from their next call on" },
+] as const;
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const { key, approved } = await requireKey(context, { ...member, keyId: params.keyId ?? "" });
+  return { workspace, key, approved, gatewayUrl: `${context.env.AI_URL}/v1`, now: new Date().toISOString() };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const asked = rotation.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const { key, secret } = await rotateKey(context, { ...member, keyId: params.keyId ?? "", ...asked.data });
+  const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
+  return data({ secret, model }, { headers: { "Cache-Control": "private, no-store" } });
+}
+
+export default function RotateKeyPage() {
+  const { workspace, key, approved, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const issued = useActionData<typeof action>();
+  const list = `/workspaces/${workspace.id}/ai/keys`;
+  if (issued) {
+    return (
+      <StudioPage workspace={workspace} title="Keys">
+        <NewSecret {...issued} baseUrl={gatewayUrl} />
+        <Link to={list} className={buttonClass("secondary")}>
+          I have copied it
+        </Link>
+      </StudioPage>
+    );
+  }
+  return (
+    <StudioPage workspace={workspace} title="Keys">
+      <Card
+        title={`Rotate ${key.name}`}
+        lead="Creates a new secret with the same limits, budget, models, addresses and app. What was spent this month counts for both. The new secret is shown once."
+      >
+        <div className="space-y-5">
+          <p className="text-muted">
+            <Dotted facts={[`${key.prefix}…`, ...factsOf(key)]} /> ·{" "}
+            {key.lastUsedAt ? (
+              <>
+                last used <Moment at={key.lastUsedAt} now={now} />
+              </>
+            ) : (
+              "never used"
+            )}
+          </p>
+          {!approved || key.state !== "active" ? (
+            <>
+              <Notice tone="warn">
+                {approved
+                  ? "This key has ended or was rotated already. Nothing was changed."
+                  : "This workspace has no approval to create or rotate keys."}
+              </Notice>
+              <Link to={list} className={buttonClass("secondary")}>
+                Back to keys
+              </Link>
+            </>
+          ) : (
+            <PostForm className="space-y-5">
+              <fieldset className="space-y-2">
+                <legend className="mb-2 font-medium">When the old secret stops working</legend>
+                {overlaps.map(({ seconds, label }) => (
+                  <label
+                    key={seconds}
+                    htmlFor={`overlap-${seconds}`}
+                    className="flex min-h-6 cursor-pointer items-start gap-2"
+                  >
+                    <input
+                      id={`overlap-${seconds}`}
+                      type="radio"
+                      name="overlapSeconds"
+                      value={seconds}
+                      defaultChecked={seconds === overlaps[0].seconds}
+                      className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
+                    />
+                    {label}
+                  </label>
+                ))}
+              </fieldset>
+              <div className="flex flex-wrap gap-3">
+                <Button>Rotate key</Button>
+                <Link to={list} className={buttonClass("secondary")}>
+                  Cancel
+                </Link>
+              </div>
+            </PostForm>
+          )}
+        </div>
+      </Card>
+    </StudioPage>
+  );
+}

@@ -1,0 +1,82 @@
+import { maxTermLength } from "../../http/search-params.ts";
+import { type ModelMark, type ModelRow, modelField } from "./model-options.ts";
+
+/** What a form's model picker holds: the whole selection, and which part of the list it shows. */
+export interface ModelChoices {
+  mode: "all" | "selected";
+  /** Ids that are selected, on whatever page. */
+  allow: readonly string[];
+  deny: readonly string[];
+  term: string;
+  /** From 0. */
+  page: number;
+}
+
+/** A part of the list with what is marked there, and the marks of all other models as hidden fields. */
+export interface PickerView extends ModelChoices {
+  rows: (ModelRow & { fields: Record<ModelMark, string> })[];
+  hidden: { name: string; value: string }[];
+  /** Models that match the term. */
+  count: number;
+  /** Whether the list is longer than a page, so that searching helps. */
+  searchable: boolean;
+  hasNext: boolean;
+}
+
+/** Fields of a form with a picker: two lists of up to a hundred models, and what else the form has. */
+export const pickerFields = 260;
+
+export const modelsShown = 25;
+
+/** A picker's state before anybody has changed it. */
+export function choicesOf({
+  allowed,
+  denied = [],
+}: {
+  allowed: readonly string[] | null;
+  denied?: readonly string[];
+}): ModelChoices {
+  return { mode: allowed === null ? "all" : "selected", allow: allowed ?? [], deny: denied, term: "", page: 0 };
+}
+
+/**
+ * Reads a picker's fields. `shows` is whether the form was sent to search or turn a page: by a button of the picker, or
+ * by Enter in its search field.
+ */
+export function readModelChoices(form: FormData): { choices: ModelChoices; shows: boolean } {
+  const text = (name: string) => String(form.get(name) ?? "").trim();
+  const term = text("modelTerm").slice(0, maxTermLength);
+  const intent = text("intent");
+  const searched = term !== text("modelTermShown");
+  const shows = intent === "search" || intent === "next" || intent === "first" || (intent === "" && searched);
+  const shown = /^\d{1,4}$/.test(text("modelPage")) ? Number(text("modelPage")) : 0;
+  const page = intent === "first" || intent === "search" || searched ? 0 : shown + Number(intent === "next");
+  const marked = (mark: ModelMark) =>
+    [...form].flatMap(([name, value]) => (name.startsWith(`${mark}_`) ? [String(value)] : []));
+  const mode = text("models") === "selected" ? "selected" : "all";
+  return { choices: { mode, allow: marked("allow"), deny: marked("deny"), term, page }, shows };
+}
+
+/** A page of the models that match a picker's term in name or id. */
+export function pickerView(all: readonly ModelRow[], choices: ModelChoices): PickerView {
+  const term = choices.term.toLowerCase();
+  const found = all.filter(({ id, name }) => id.toLowerCase().includes(term) || name.toLowerCase().includes(term));
+  const start = choices.page * modelsShown < found.length ? choices.page * modelsShown : 0;
+  const rows = found.slice(start, start + modelsShown).map((row) => ({
+    ...row,
+    fields: { allow: modelField("allow", row.id), deny: modelField("deny", row.id) },
+  }));
+  const shown = new Set(rows.map(({ id }) => id));
+  const hidden = (["allow", "deny"] as const).flatMap((mark) =>
+    choices[mark].filter((id) => !shown.has(id)).map((id) => ({ name: modelField(mark, id), value: id })),
+  );
+  return {
+    ...choices,
+    page: start / modelsShown,
+    rows,
+    hidden,
+    count: found.length,
+    searchable: all.length > modelsShown,
+    hasNext: start + modelsShown < found.length,
+  };
+}

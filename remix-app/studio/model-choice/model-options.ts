@@ -1,0 +1,69 @@
+import { createHash } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { readStudio } from "../studio-reader.ts";
+
+const options = z.object({
+  outcome: z.literal("read"),
+  plan: z.string().nullable(),
+  requestsPerMinute: z.number().nullable(),
+  tokensPerMinute: z.number().nullable(),
+  models: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      kind: z.enum(["chat", "embedding", "speech"]),
+      /** Whether the plan, or a grant to this workspace alone, allows it. */
+      granted: z.boolean(),
+      /** Whether the workspace's policy allows it. */
+      permitted: z.boolean(),
+    }),
+  ),
+});
+
+/** What the lists of a workspace's policy and keys can choose from, and what its plan sets. */
+export type ModelOptions = Omit<z.infer<typeof options>, "outcome">;
+
+/** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function readModelOptions(
+  context: AppLoadContext,
+  member: { userId: string; workspaceId: string },
+): Promise<ModelOptions> {
+  const reader = { kind: "member", ...member } as const;
+  const { outcome: _, ...read } = await readStudio(context, {
+    reader,
+    name: "read_policy_options",
+    args: {},
+    schema: options,
+  });
+  return read;
+}
+
+export type ModelMark = "allow" | "deny";
+
+export interface ModelRow {
+  id: string;
+  name: string;
+  /** Null: in the catalogue no longer. */
+  kind: ModelOptions["models"][number]["kind"] | null;
+  granted: boolean;
+  permitted: boolean;
+}
+
+/**
+ * The catalogue's models, and those of a list that are in the catalogue no longer. Models that the plan grants or the
+ * list names come first.
+ */
+export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
+  const known = new Set(models.map(({ id }) => id));
+  const gone = [...new Set(named)]
+    .filter((id) => !known.has(id))
+    .map((id) => ({ id, name: id, kind: null, granted: false, permitted: true }));
+  const isFirst = ({ id, granted }: ModelRow) => granted || named.includes(id);
+  return [...models, ...gone].toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
+}
+
+/** The form's field of a model's mark: a plain name, which its id, with dots and slashes, is not. */
+export function modelField(mark: ModelMark, id: string): string {
+  return `${mark}_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
+}

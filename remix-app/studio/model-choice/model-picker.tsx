@@ -1,0 +1,171 @@
+import type { ReactNode } from "react";
+import { maxTermLength } from "../../http/search-params.ts";
+import { Button } from "../../ui/button.tsx";
+import { Dotted } from "../../ui/facts.tsx";
+import { Field } from "../../ui/field.tsx";
+import type { PickerView } from "./model-choices.ts";
+import type { ModelRow } from "./model-options.ts";
+
+const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
+
+/** Why a model cannot be called, whatever the list says. */
+function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
+  if (kind === null) return "Not in the catalogue any more";
+  if (!granted) return `Not granted by the plan${plan ? ` ${plan}` : ""}`;
+  return heedsPolicy && !permitted ? "Not allowed by the workspace's policy" : null;
+}
+
+/**
+ * Chooses models within a form, without scripts too: searching and turning pages send the form, which comes back with
+ * everything that was typed and selected.
+ */
+export function ModelPicker({
+  view,
+  plan,
+  legend,
+  words,
+  denies = false,
+  error,
+  formAction,
+}: {
+  view: PickerView;
+  plan: string | null;
+  legend: string;
+  /** Of the two modes. */
+  words: Record<PickerView["mode"], string>;
+  /** Whether models can be denied as well, as a policy's can. A key heeds what the policy denies. */
+  denies?: boolean;
+  error: string | undefined;
+  /** Where searching and paging send the form; by default where the form goes. */
+  formAction?: string;
+}) {
+  const { rows, hidden, term, page, count, searchable, hasNext } = view;
+  const send = formAction === undefined ? {} : { formAction };
+  const selected = view.allow.length;
+  return (
+    <fieldset id="models" className="min-w-0 space-y-4" aria-describedby={error ? "models-error" : undefined}>
+      <legend className="mb-2 font-medium">{legend}</legend>
+      {error ? (
+        <p id="models-error" className="text-bad text-small">
+          {error}
+        </p>
+      ) : null}
+      <div className="space-y-2">
+        {(["all", "selected"] as const).map((mode) => (
+          <label key={mode} htmlFor={`models-${mode}`} className="flex min-h-6 cursor-pointer items-start gap-2">
+            <input
+              id={`models-${mode}`}
+              type="radio"
+              name="models"
+              value={mode}
+              defaultChecked={view.mode === mode}
+              className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
+            />
+            {words[mode]}
+          </label>
+        ))}
+      </div>
+      <input type="hidden" name="modelTermShown" value={term} />
+      <input type="hidden" name="modelPage" value={page} />
+      {hidden.map((field) => (
+        <input key={field.name} type="hidden" {...field} />
+      ))}
+      {searchable ? (
+        <div className="flex max-w-120 flex-wrap items-end gap-3">
+          <div className="min-w-48 flex-1">
+            <Field
+              name="modelTerm"
+              type="search"
+              label="Find a model"
+              defaultValue={term}
+              maxLength={maxTermLength}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+            />
+          </div>
+          <Button variant="secondary" name="intent" value="search" {...send}>
+            Search
+          </Button>
+        </div>
+      ) : null}
+      {count === 0 ? <p className="text-muted">{`No model matches “${term}”.`}</p> : null}
+      <ul className="divide-y divide-line border-line border-y">
+        {rows.map((row) => (
+          <ModelLine key={row.id} row={row} view={view} plan={plan} denies={denies} />
+        ))}
+      </ul>
+      <div className="flex flex-wrap items-center gap-3">
+        <p className="text-muted">
+          {`${rows.length} of ${count} ${count === 1 ? "model" : "models"}, ${selected} selected.`}
+        </p>
+        {page > 0 ? (
+          <Button variant="secondary" name="intent" value="first" {...send}>
+            First models
+          </Button>
+        ) : null}
+        {hasNext ? (
+          <Button variant="secondary" name="intent" value="next" {...send}>
+            More models
+          </Button>
+        ) : null}
+      </div>
+    </fieldset>
+  );
+}
+
+function ModelLine({
+  row,
+  view,
+  plan,
+  denies,
+}: {
+  row: PickerView["rows"][number];
+  view: PickerView;
+  plan: string | null;
+  denies: boolean;
+}) {
+  const { id, name, kind, fields } = row;
+  const stopped = obstacle(row, plan, !denies);
+  return (
+    <li className="flex flex-wrap items-start justify-between gap-x-6 gap-y-1 py-2.5">
+      <Mark field={fields.allow} id={id} marked={view.allow.includes(id)}>
+        <span className={stopped ? "text-muted" : "font-medium"}>{name}</span>{" "}
+        {name === id ? null : <code className="font-mono text-muted text-small">{id}</code>}
+        <span className="block text-muted text-small">
+          <Dotted facts={[kind ? kinds[kind] : "", stopped]} />
+        </span>
+      </Mark>
+      {denies ? (
+        <Mark field={fields.deny} id={id} marked={view.deny.includes(id)}>
+          Deny<span className="sr-only"> {name}</span>
+        </Mark>
+      ) : null}
+    </li>
+  );
+}
+
+function Mark({ field, id, marked, children }: { field: string; id: string; marked: boolean; children: ReactNode }) {
+  return (
+    <label htmlFor={field} className="wrap-anywhere flex min-h-6 min-w-0 cursor-pointer items-start gap-2">
+      <input
+        id={field}
+        type="checkbox"
+        name={field}
+        value={id}
+        defaultChecked={marked}
+        className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
+      />
+      <span className="min-w-0">{children}</span>
+    </label>
+  );
+}
+
+/** The button that Enter presses in a form with a picker, whose own buttons come before the form's. */
+export function DefaultSubmit({ children }: { children: string }) {
+  return (
+    <button type="submit" tabIndex={-1} aria-hidden="true" className="sr-only">
+      {children}
+    </button>
+  );
+}

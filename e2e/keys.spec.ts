@@ -65,15 +65,22 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
+  await expect(page.getByRole("row", { name: /Nightly report/ })).toContainText("Active");
   const revokesFirst = await page.getByRole("link", { name: "Revoke Nightly report" }).getAttribute("href");
-  await page.getByLabel("Rotating Nightly report").selectOption("revoke the old one now");
-  await page.getByRole("button", { name: "Rotate Nightly report" }).click();
+  await page.getByRole("link", { name: "Rotate Nightly report" }).click();
+  await expect(page.getByRole("heading", { name: "Rotate Nightly report" })).toBeVisible();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.getByLabel(/^Now:/).check();
+  await page.getByRole("button", { name: "Rotate key" }).click();
+  await expect(page.getByRole("region", { name: "Your new key" })).toBeVisible();
   const second = (await page.getByRole("figure").first().locator("code").textContent()) ?? "";
   expect(second).not.toBe(first);
   await expect(askWith(first)).rejects.toThrow(/401/);
   expect(await askWith(second)).toBeGreaterThan(0);
-  // A page shows what its form brought before it shows the list anew, whose first key would be the old one still.
-  await expect(page.getByText("Nightly report (Revoked)")).toBeVisible();
+  await page.getByRole("link", { name: "I have copied it" }).click();
+  await expect(page.getByRole("row", { name: /Nightly report/ })).toHaveCount(2);
+  await expect(page.getByRole("row", { name: /Revoked/ })).toHaveCount(1);
 
   await page.goto(revokesFirst ?? "");
   await expect(page.getByText("Nightly report has ended already. Nothing was changed.")).toBeVisible();
@@ -93,6 +100,39 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   expect(file.split("\r\n")[0]).toMatch(/^\ufeff?name,prefix,environment,created_at,/);
   expect(file).toContain(",revoked,");
   for (const secret of [first, second]) expect(file).not.toContain(secret);
+});
+
+test("a key's models are chosen without scripts, and the selection survives a search", async ({
+  page,
+  browser,
+  member,
+}) => {
+  const workspaceId = await approveKeys(member);
+  await enter(page, member, `/workspaces/${workspaceId}/ai/keys/new`);
+  await expectAccessible(page);
+  const storageState = await page.context().storageState();
+  const plain = await (await browser.newContext({ javaScriptEnabled: false, storageState })).newPage();
+  await plain.goto(page.url());
+  await plain.getByLabel("Name").fill("Chosen");
+  await plain.getByLabel("Only selected models").check();
+  await plain.getByRole("button", { name: "Create key" }).click();
+  await expect(plain.getByRole("alert")).toContainText("Select at least one model");
+  await plain
+    .getByLabel(/^Demo chat\b.*demo-chat/)
+    .first()
+    .check();
+  const search = plain.getByLabel("Find a model");
+  if (await search.isVisible()) {
+    await search.fill("embed");
+    await search.press("Enter");
+    await expect(plain.getByLabel(/demo-chat$/)).toHaveCount(0);
+    await expect(plain.getByRole("main")).toContainText("1 selected");
+  }
+  await expect(plain.getByLabel("Name")).toHaveValue("Chosen");
+  await plain.getByRole("button", { name: "Create key" }).click();
+  await expect(plain.getByRole("region", { name: "Your new key" })).toBeVisible();
+  await plain.getByRole("link", { name: "I have copied it" }).click();
+  await expect(plain.getByRole("main")).toContainText("models: demo-chat");
 });
 
 test("without an approval keys are listed, and the page requests it and withdraws the request", async ({

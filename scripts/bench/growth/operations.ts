@@ -133,7 +133,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "keys: a page",
       sql: "select ai.list_keys($1, $2)",
       values: member,
-      bound: "constant",
+      bound: { linear: "reads the runs of today, for what each key spent this month" },
     },
     {
       what: "sessions of an account with many: a page",

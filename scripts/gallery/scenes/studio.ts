@@ -114,6 +114,12 @@ export const studioStates = statesOf("AI studio", [
       await scene.page.getByText("The key no longer works.").waitFor();
     },
   ],
+  [
+    "Rotating a key",
+    "studio/keys-rotate",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/keys/${world.keyId}/rotate`,
+  ],
   ["New key", "studio/keys-new", "user", busy("/keys/new")],
   [
     "New key, refused",
@@ -122,6 +128,7 @@ export const studioStates = statesOf("AI studio", [
     busy("/keys/new"),
     async ({ page }) => {
       await page.getByLabel("Requests a minute").fill("0");
+      await page.getByLabel("Only selected models").check();
       await refuse(page, "Create key");
     },
   ],

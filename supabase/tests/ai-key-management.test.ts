@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf, workspaceRoles } from "./actors.ts";
-import { createTenant, type Tenant } from "./ai-fixtures.ts";
+import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -218,6 +218,70 @@ describe("rotating a key", () => {
       await close();
     }
   });
+});
+
+describe("what a key spent this month", () => {
+  const spentBy = async (db: Database, tenant: Tenant) =>
+    (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
+
+  test("is of the key and those that it replaced, as the key itself is told, and of no other key", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const other = await addKey(db, tenant);
+    await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
+    const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 60 });
+    expect(key?.spentThisMonthUsd).toBe("0.00000615");
+    const told = await one<{ spent: string }>(db, {
+      sql: "select ai.describe_credential($1) #>> '{spent,costUsd}' as spent",
+      values: [JSON.stringify(chatCall(tenant))],
+    });
+    expect(told.spent).toBe("0.00000615");
+    expect(new Map((await spentBy(db, tenant)) as [string, string][])).toEqual(
+      new Map([
+        [key?.id, "0.00000615"],
+        [tenant.keyId, "0.00000615"],
+        [other.id, "0"],
+      ]),
+    );
+  });
+
+  test("counts runs of the first moment of the UTC month, and none before it", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const add = (at: string, usd: number) =>
+      db.query(
+        `insert into ai.runs (id, created_at, workspace_id, actor_id, key_id, key_lineage_id, credential_source,
+           execution_mode, feature, request_id, model_id, routes, markup, status, usage_source, settled_at, reserved_usd,
+           reserved_credits, cost_usd)
+         select gen_random_uuid(), ${at}, $1, $2, $3, $3, 'key', 'background', 'chat', 'r', 'm', '[]', 1, 'succeeded',
+           'provider', now(), 0, 0, $4`,
+        [tenant.workspaceId, tenant.ownerId, tenant.keyId, usd],
+      );
+    await add("date_trunc('month', now(), 'UTC') - interval '1 microsecond'", 1);
+    expect(await spentBy(db, tenant)).toEqual([[tenant.keyId, "0"]]);
+    await add("date_trunc('month', now(), 'UTC')", 0.25);
+    expect(await spentBy(db, tenant)).toEqual([[tenant.keyId, "0.25"]]);
+  });
+
+  test("is hidden where the workspace hides what providers charge", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+      tenant.workspaceId,
+    ]);
+    expect(await spentBy(db, tenant)).toEqual([[tenant.keyId, null]]);
+  });
+});
+
+test("one key is read by its managers, with whether it may be rotated, and by nobody of another workspace", async ({
+  db,
+}) => {
+  const [tenant, other] = [await createTenant(db), await createTenant(db)];
+  const read = (reader: Tenant, keyId: string) =>
+    call(db, "ai.read_key($1, $2, $3)", [reader.ownerId, reader.workspaceId, keyId]);
+  const [listed] = (await list(db, tenant)).keys ?? [];
+  expect(await read(tenant, tenant.keyId)).toEqual({ outcome: "read", approved: true, key: listed });
+  await db.query("delete from ai.key_approvals where workspace_id = $1", [tenant.workspaceId]);
+  expect(await read(tenant, tenant.keyId)).toMatchObject({ outcome: "read", approved: false });
+  expect(await read(other, tenant.keyId)).toEqual({ outcome: "not_found" });
+  expect(await read({ ...tenant, ownerId: other.ownerId }, tenant.keyId)).toEqual({ outcome: "not_allowed" });
 });
 
 describe("keys", () => {

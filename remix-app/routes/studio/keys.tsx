@@ -61,7 +61,7 @@ export default function KeysPage() {
     <StudioPage
       workspace={workspace}
       title="Keys"
-      lead="Your programs call the gateway with these. A key is shown once, when it is created. Amounts are of this month in UTC, with the keys that one replaced."
+      lead="Your programs call the gateway with these. A key is shown once, when it is created. Amounts are for this month (UTC) and include the keys that a key replaced."
       actions={
         <>
           {keys.length > 0 ? (

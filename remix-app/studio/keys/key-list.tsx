@@ -37,14 +37,7 @@ function modelWords(models: readonly string[]): string {
   return `models: ${models.slice(0, modelsNamed).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-/** A workspace's keys with their state, and what can be done with those that still work. */
-export function KeyList({
-  keys,
-  mayRotate,
-  path,
-  page,
-  now,
-}: {
+export interface KeyListProps {
   keys: KeySummary[];
   mayRotate: boolean;
   /** Of the list. */
@@ -52,7 +45,10 @@ export function KeyList({
   /** The search of the page of it that they are on. */
   page: string;
   now: string;
-}) {
+}
+
+/** A workspace's keys with their state, and what can be done with those that still work. */
+export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
   return (
     <DataTable
       caption="Keys"
@@ -61,7 +57,7 @@ export function KeyList({
       rowKey={({ id }) => id}
       empty="No key yet. Create one for each program, so that you can revoke one without touching the others."
       columns={[
-        { label: "Name", cell: (key) => <KeyName data={key} now={now} /> },
+        { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page, now }} /> },
         {
           label: "Last used",
           cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "never"),
@@ -73,36 +69,12 @@ export function KeyList({
           small: "aside",
           cell: ({ state }) => <span className={state === "active" ? "text-good" : "text-muted"}>{states[state]}</span>,
         },
-        {
-          label: "Actions",
-          cell: (key) =>
-            isLive(key) ? (
-              <span className="inline-flex flex-wrap gap-2">
-                {mayRotate && key.state === "active" ? (
-                  <Link
-                    to={`${path}/${key.id}/rotate`}
-                    className={buttonClass("secondary")}
-                    aria-label={`Rotate ${key.name}`}
-                  >
-                    Rotate
-                  </Link>
-                ) : null}
-                <Link
-                  to={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
-                  className={buttonClass("danger")}
-                  aria-label={`Revoke ${key.name}`}
-                >
-                  Revoke
-                </Link>
-              </span>
-            ) : null,
-        },
       ]}
     />
   );
 }
 
-function KeyName({ data: key, now }: { data: KeySummary; now: string }) {
+function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "keys"> & { data: KeySummary }) {
   return (
     <>
       <bdi className={isLive(key) ? "font-medium" : "text-muted"}>{key.name}</bdi>
@@ -116,6 +88,26 @@ function KeyName({ data: key, now }: { data: KeySummary; now: string }) {
           </>
         ) : null}
       </span>
+      {isLive(key) ? (
+        <span className="mt-2 flex flex-wrap gap-2 font-normal">
+          {mayRotate && key.state === "active" ? (
+            <Link
+              to={`${path}/${key.id}/rotate`}
+              className={buttonClass("secondary")}
+              aria-label={`Rotate ${key.name}`}
+            >
+              Rotate
+            </Link>
+          ) : null}
+          <Link
+            to={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
+            className={buttonClass("danger")}
+            aria-label={`Revoke ${key.name}`}
+          >
+            Revoke
+          </Link>
+        </span>
+      ) : null}
     </>
   );
 }

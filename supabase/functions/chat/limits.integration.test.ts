@@ -74,7 +74,11 @@ describe("of 200 calls at once at the edge of a budget", () => {
 
   test("of an app, four where the last digit of the fifth is lacking", async () => {
     const tenant = await createGatewayTenant();
-    const app = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId: tenant.workspaceId });
+    const app = await createApp({
+      kind: "external",
+      scopes: ["workspace:session", "ai:use"],
+      workspaceId: tenant.workspaceId,
+    });
     await tenant.db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, app.id]);
     await tryBudget(tenant, { scope: "app", subject: app.id, lacking: "1e-12", clients: [tenant.client] });
     await tenant.close();

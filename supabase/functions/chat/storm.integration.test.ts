@@ -40,7 +40,11 @@ async function callSomehow(client: OpenAI, headers: Record<string, string>, key:
 
 /** A further key of the workspace, bound to an app that is linked to it. */
 async function createBoundKey(tenant: GatewayTenant): Promise<string> {
-  const app = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId: tenant.workspaceId });
+  const app = await createApp({
+    kind: "external",
+    scopes: ["workspace:session", "ai:use"],
+    workspaceId: tenant.workspaceId,
+  });
   const { text, lookup, hash } = await createAiKey();
   await tenant.db.query("select ai.create_key(id, created_by, 'app', $2, $3) from public.workspaces where id = $1", [
     tenant.workspaceId,

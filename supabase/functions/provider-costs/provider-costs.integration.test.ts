@@ -86,6 +86,27 @@ describe("POST /v1/provider-costs", () => {
     expect(await amountOf(cost.externalRunId)).toBe("0.7");
   });
 
+  test("is 403 once the app's registration has lost a scope, as are invoices and usage", async () => {
+    const scoped = (scopes: string) =>
+      tenant.db.query("update private.apps set scopes = $2 where id = $1", [tenant.appId, scopes]);
+    await scoped("{workspace:session}");
+    try {
+      for (const answer of [
+        await post(costOf()),
+        await batch({ records: [costOf()] }),
+        await tenant.send("/provider-invoices", { body: {} }),
+        await tenant.send("/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z"),
+        await tenant.send("/models"),
+        await tenant.send("/key"),
+      ]) {
+        expect([answer.status, answer.body.error.code]).toEqual([403, "insufficient_scope"]);
+      }
+    } finally {
+      await scoped("{workspace:session,ai:use}");
+    }
+    expect((await post(costOf())).status).toBe(200);
+  });
+
   test.for([
     ["0.000000000001", "0.000000000001"],
     ["1e-12", "0.000000000001"],

@@ -43,6 +43,12 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await page.getByLabel("Days to keep it").fill("7");
   const denied = page.getByLabel("Deny Demo chat", { exact: true });
   await denied.check();
+  const allowed = page.getByRole("checkbox", { name: /^Demo chat demo-chat/, includeHidden: true });
+  await expect(allowed).toHaveCount(1);
+  await expect(allowed).toBeHidden();
+  await page.getByLabel("Only selected models").check();
+  await expect(allowed).toBeVisible();
+  await page.getByLabel("All models in your plan").check();
   await page.getByRole("button", { name: "Save policy" }).click();
   await expect(page.getByText("The policy is saved.")).toBeVisible();
   await expect(denied).toBeChecked();

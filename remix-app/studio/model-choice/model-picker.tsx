@@ -43,7 +43,11 @@ export function ModelPicker({
   const send = formAction === undefined ? {} : { formAction };
   const selected = view.allow.length;
   return (
-    <fieldset id="models" className="min-w-0 space-y-4" aria-describedby={error ? "models-error" : undefined}>
+    <fieldset
+      id="models"
+      className="group/models min-w-0 space-y-4"
+      aria-describedby={error ? "models-error" : undefined}
+    >
       <legend className="mb-2 font-medium">{legend}</legend>
       {error ? (
         <p id="models-error" className="text-bad text-small">
@@ -70,45 +74,47 @@ export function ModelPicker({
       {hidden.map((field) => (
         <input key={field.name} type="hidden" {...field} />
       ))}
-      {searchable ? (
-        <div className="flex max-w-120 flex-wrap items-end gap-3">
-          <div className="min-w-48 flex-1">
-            <Field
-              name="modelTerm"
-              type="search"
-              label="Find a model"
-              defaultValue={term}
-              maxLength={maxTermLength}
-              autoComplete="off"
-              autoCapitalize="none"
-              spellCheck={false}
-            />
+      <div className={denies ? "space-y-4" : "space-y-4 group-has-[#models-all:checked]/models:hidden"}>
+        {searchable ? (
+          <div className="flex max-w-120 flex-wrap items-end gap-3">
+            <div className="min-w-48 flex-1">
+              <Field
+                name="modelTerm"
+                type="search"
+                label="Find a model"
+                defaultValue={term}
+                maxLength={maxTermLength}
+                autoComplete="off"
+                autoCapitalize="none"
+                spellCheck={false}
+              />
+            </div>
+            <Button variant="secondary" name="intent" value="search" {...send}>
+              Search
+            </Button>
           </div>
-          <Button variant="secondary" name="intent" value="search" {...send}>
-            Search
-          </Button>
+        ) : null}
+        {count === 0 ? <p className="text-muted">{`No model matches “${term}”.`}</p> : null}
+        <ul className="divide-y divide-line border-line border-y">
+          {rows.map((row) => (
+            <ModelLine key={row.id} row={row} view={view} plan={plan} denies={denies} />
+          ))}
+        </ul>
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="text-muted">
+            {`${rows.length} of ${count} ${count === 1 ? "model" : "models"}, ${selected} selected.`}
+          </p>
+          {page > 0 ? (
+            <Button variant="secondary" name="intent" value="first" {...send}>
+              First models
+            </Button>
+          ) : null}
+          {hasNext ? (
+            <Button variant="secondary" name="intent" value="next" {...send}>
+              More models
+            </Button>
+          ) : null}
         </div>
-      ) : null}
-      {count === 0 ? <p className="text-muted">{`No model matches “${term}”.`}</p> : null}
-      <ul className="divide-y divide-line border-line border-y">
-        {rows.map((row) => (
-          <ModelLine key={row.id} row={row} view={view} plan={plan} denies={denies} />
-        ))}
-      </ul>
-      <div className="flex flex-wrap items-center gap-3">
-        <p className="text-muted">
-          {`${rows.length} of ${count} ${count === 1 ? "model" : "models"}, ${selected} selected.`}
-        </p>
-        {page > 0 ? (
-          <Button variant="secondary" name="intent" value="first" {...send}>
-            First models
-          </Button>
-        ) : null}
-        {hasNext ? (
-          <Button variant="secondary" name="intent" value="next" {...send}>
-            More models
-          </Button>
-        ) : null}
       </div>
     </fieldset>
   );
@@ -129,7 +135,7 @@ function ModelLine({
   const stopped = obstacle(row, plan, !denies);
   return (
     <li className="flex flex-wrap items-start justify-between gap-x-6 gap-y-1 py-2.5">
-      <Mark field={fields.allow} id={id} marked={view.allow.includes(id)}>
+      <Mark field={fields.allow} id={id} marked={view.allow.includes(id)} selects>
         <span className={stopped ? "text-muted" : "font-medium"}>{name}</span>{" "}
         {name === id ? null : <code className="font-mono text-muted text-small">{id}</code>}
         <span className="block text-muted text-small">
@@ -145,16 +151,32 @@ function ModelLine({
   );
 }
 
-function Mark({ field, id, marked, children }: { field: string; id: string; marked: boolean; children: ReactNode }) {
+function Mark({
+  field,
+  id,
+  marked,
+  selects = false,
+  children,
+}: {
+  field: string;
+  id: string;
+  marked: boolean;
+  /** Whether it counts only with “Only selected models”; otherwise it cannot be ticked. */
+  selects?: boolean;
+  children: ReactNode;
+}) {
   return (
-    <label htmlFor={field} className="wrap-anywhere flex min-h-6 min-w-0 cursor-pointer items-start gap-2">
+    <label
+      htmlFor={field}
+      className={`wrap-anywhere flex min-h-6 min-w-0 cursor-pointer items-start gap-2 ${selects ? "group-has-[#models-all:checked]/models:pointer-events-none" : ""}`}
+    >
       <input
         id={field}
         type="checkbox"
         name={field}
         value={id}
         defaultChecked={marked}
-        className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
+        className={`mt-0.75 size-4 shrink-0 cursor-pointer accent-accent ${selects ? "group-has-[#models-all:checked]/models:invisible" : ""}`}
       />
       <span className="min-w-0">{children}</span>
     </label>

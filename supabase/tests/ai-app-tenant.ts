@@ -23,7 +23,7 @@ export type AppTenant = GatewayTenant & {
 export async function createAppTenant(): Promise<AppTenant> {
   const tenant = await createGatewayTenant();
   const { workspaceId, keyId, key: ownKey } = tenant;
-  const app = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
+  const app = await createApp({ kind: "external", scopes: ["workspace:session", "ai:use", "tts:use"], workspaceId });
   await tenant.db.query("update ai.keys set external_app_id = $2 where id = $1", [keyId, app.id]);
 
   async function send(path: string, { body, method, key = ownKey, headers = {} }: Sent = {}): Promise<Answer> {

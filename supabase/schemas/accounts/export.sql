@@ -1,7 +1,26 @@
 -- The export of an account: everything stored about a person, without secrets.
 
--- Definer: reads the identity backend's tables, which the service role may not.
+-- Definer: its parts are granted to nobody.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens'
+    ]) as p (part)
+  )
+$$;
+comment on function private.export_account(uuid, boolean) is
+  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
+  'Without parts, the lists of private.export_account_part are empty.';
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
   language sql
   stable
   security definer
@@ -58,19 +77,12 @@ as $$
       select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
       from ai.credit_accounts a where a.user_id = u.id
     )
-  ) || (
-    select jsonb_object_agg(p.part, private.export_whole_part(u.id, p.part, with_parts))
-    from unnest(array[
-      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens'
-    ]) as p (part)
   )
   from auth.users u
   where u.id = subject_id
 $$;
-comment on function private.export_account(uuid, boolean) is
-  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
-  'Without parts, the lists of private.export_account_part are empty.';
+comment on function private.export_account_proper(uuid, boolean) is
+  'Returns the part of private.export_account that does not grow with use, and the credits.';
 
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
   language sql

@@ -154,7 +154,7 @@ declare
   spent record;
 begin
   if caller.source = 'key' then
-    select * into spent from ai.keys_cost_since(caller.workspace_id, array[caller.lineage_id], month);
+    select * into spent from ai.key_cost_since(caller.workspace_id, array[caller.lineage_id], month);
   else
     select * into spent from ai.user_cost_since(caller, month);
   end if;
@@ -171,7 +171,7 @@ comment on function ai.cost_this_month(ai.caller, boolean) is
   'Returns what a caller''s runs of this UTC month cost, including rotated keys of its lineage and open runs. A run counts '
   'in the month in which it began.';
 
-create or replace function ai.keys_cost_since(workspace uuid, lineages uuid[], month timestamptz)
+create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
   returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
   -- Stable: all its statements share one snapshot, so each run counts once.
@@ -218,7 +218,7 @@ begin
   group by p.key_lineage_id;
 end
 $$;
-comment on function ai.keys_cost_since(uuid, uuid[], timestamptz) is
+comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
   'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
   'otherwise. A lineage without runs has no row.';
 

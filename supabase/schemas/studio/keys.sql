@@ -246,7 +246,7 @@ create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) re
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
-  left join ai.keys_cost_since(
+  left join ai.key_cost_since(
     workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
   ) c on c.lineage_id = k.lineage_id
 $$;

@@ -4,8 +4,6 @@ drop function ai.key_cost_since(ai.caller, timestamp with time zone);
 
 drop function ai.key_summary(ai.keys);
 
-drop function private.export_account_proper(uuid, boolean);
-
 drop function private.list_apps();
 
 create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
@@ -319,7 +317,7 @@ declare
   spent record;
 begin
   if caller.source = 'key' then
-    select * into spent from ai.keys_cost_since(caller.workspace_id, array[caller.lineage_id], month);
+    select * into spent from ai.key_cost_since(caller.workspace_id, array[caller.lineage_id], month);
   else
     select * into spent from ai.user_cost_since(caller, month);
   end if;
@@ -333,7 +331,7 @@ begin
 end
 $$;
 
-create or replace function ai.keys_cost_since(workspace uuid, lineages uuid[], month timestamptz)
+create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
   returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language plpgsql
   -- Stable: all its statements share one snapshot, so each run counts once.
@@ -794,8 +792,24 @@ begin
 end
 $$;
 
--- Definer: reads the identity backend's tables, which the service role may not.
+-- Definer: its parts are granted to nobody.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens'
+    ]) as p (part)
+  )
+$$;
+
+-- Definer: reads the identity backend's tables, which the service role may not.
+create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
   language sql
   stable
   security definer
@@ -852,12 +866,6 @@ as $$
       select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
       from ai.credit_accounts a where a.user_id = u.id
     )
-  ) || (
-    select jsonb_object_agg(p.part, private.export_whole_part(u.id, p.part, with_parts))
-    from unnest(array[
-      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens'
-    ]) as p (part)
   )
   from auth.users u
   where u.id = subject_id
@@ -871,7 +879,7 @@ create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) re
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
-  left join ai.keys_cost_since(
+  left join ai.key_cost_since(
     workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
   ) c on c.lineage_id = k.lineage_id
 $$;
@@ -908,15 +916,18 @@ comment on function private.export_account_part(uuid, text, jsonb, integer) is
   'invitations, keys, appHandoffs, appSessions, appTokens or ledger (of credits). after is the last record of the page '
   'before; all records without page_size.';
 
+comment on function private.export_account_proper(uuid, boolean) is
+  'Returns the part of private.export_account that does not grow with use, and the credits.';
+
+comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
+  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
+  'otherwise. A lineage without runs has no row.';
+
 comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns what may be shown of keys of one workspace, newest first.';
 
 comment on function ai.key_summary(ai.keys, numeric) is
   'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; what was '
   'spent is of the current UTC month, by the key and those that it replaced.';
-
-comment on function ai.keys_cost_since(uuid, uuid[], timestamptz) is
-  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
-  'otherwise. A lineage without runs has no row.';
 
 comment on function ai.read_key(uuid, uuid, uuid) is
   'Returns one key of a workspace as ai.list_keys has it, for a member with manage_ai_keys, and whether the workspace may '

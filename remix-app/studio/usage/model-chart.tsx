@@ -82,7 +82,7 @@ function columnsOf({ days, metric }: { days: readonly Day[]; metric: AdditiveMet
 
 function textOf(amount: string, metric: AdditiveMetric): string {
   if (metric === "spend") return formatUsd(amount);
-  return metric === "credits" ? `${formatCredits(amount)} credits` : formatCount(Number(amount));
+  return metric === "credits" ? `${formatCredits(amount)} credits` : `${formatCount(Number(amount))} ${metric}`;
 }
 
 /** Each day of the range, or each few, with one amount a series; the largest model first. */

@@ -46,7 +46,7 @@ const insertSql = `
     select
       ai.run_id(created_at), created_at, $1, case when of_app then $2::uuid end, $3, $3, 'key', 'background', feature,
       gen_random_uuid()::text,
-      case when model in ('demo-chat', 'demo-reasoning') then $6::uuid else md5(model || feature)::uuid end, label, model,
+      case when model in ('demo-chat', 'demo-reasoning') then $6::uuid else overlay(overlay(md5(model || feature) placing '4' from 13) placing '8' from 17)::uuid end, label, model,
       '[{"position": 1, "provider": "demo", "model": "demo", "prices": [{"min_input_tokens": 0, "input": "0.15", "output": "0.6"}]}]',
       1, markup, case when failed then 'failed' else 'succeeded' end, case when failed then 502 else 200 end, 'provider',
       input, output, cost, case when of_app then 0 else credits end, case when of_app then credits else 0 end, of_app,

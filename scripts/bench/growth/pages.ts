@@ -78,8 +78,10 @@ async function timeFetch(url: URL, init: RequestInit): Promise<{ ms: number; byt
   for (let reading = 0; reading < warmUp + readings; reading += 1) {
     const before = performance.now();
     const response = await fetch(url, init);
-    const body = await response.arrayBuffer();
-    if (!response.ok) throw new Error(`${url.pathname} answered ${response.status}`);
+    const body = await response.bytes();
+    if (!response.ok) {
+      throw new Error(`${url.pathname} answered ${response.status}: ${new TextDecoder().decode(body).slice(0, 500)}`);
+    }
     if (reading >= warmUp) tookMs.push(performance.now() - before);
     bytes = body.byteLength;
   }

@@ -109,7 +109,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/budgets`,
     summary: "Set a budget",
     description:
-      "monthlyBudgetUsd of null removes it. previousBudgetUsd is the limit that was read, null for none; if the limit is another one, nothing changes and the answer is 409 with limitUsd. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
+      "monthlyBudgetUsd of null removes it. previousBudgetUsd is the limit that was read, null for none; if the limit has changed since, nothing changes and the answer is 409. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
     body: {
       schema: budgetChange,
       example: { scope: "label", label: "customer:7", monthlyBudgetUsd: 50, previousBudgetUsd: null },

@@ -208,6 +208,12 @@ describe("live answers are as the documents say", () => {
       appBudgets: [{ appId: tenant.appId, monthlyBudgetUsd: 1 }],
     });
     await call("PATCH", `${ws}/ai/policy`, {});
+    const budget = { scope: "label", label: "team-1", monthlyBudgetUsd: 5, previousBudgetUsd: null };
+    await call("PATCH", `${ws}/ai/budgets`, budget);
+    await call("PATCH", `${ws}/ai/budgets`, budget);
+    await call("PATCH", `${ws}/ai/budgets`, {});
+    await call("GET", `${ws}/ai/budgets?limit=1`);
+    await call("GET", `${ws}/ai/budgets?cursor=none`);
     await call("GET", `${ws}/ai/policy`);
     await expect
       .poll(async () => (await call<{ runs: { id: string }[] }>("GET", `${ws}/ai/runs?status=succeeded`)).runs.length)

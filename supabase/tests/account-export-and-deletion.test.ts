@@ -381,6 +381,7 @@ const outsideExports: Record<string, string> = {
   "private.account_vault_entries.user_id": "a browser's sealed copy of a session; the session itself is listed",
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
+  "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
   "ai.key_approvals.approved_by": "an act of the operator's office",
   "ai.key_approval_requests.requested_by": "the workspace's request, which its Keys page shows",
 };

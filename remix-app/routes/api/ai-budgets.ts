@@ -1,5 +1,4 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { jsonNumber } from "#shared/raw-json.ts";
 import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
@@ -27,10 +26,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { monthlyBudgetUsd: limitUsd, previousBudgetUsd: readUsd, ...of } = body;
   const changed = await changeBudget(context, { ...member, of, limitUsd, readUsd });
   if (changed.outcome !== "changed_meanwhile") return new Response(null, { status: 204 });
-  const detail = "The budget is another one now. Read it and set it again.";
-  throw problem("CONFLICT", {
-    requestId,
-    detail,
-    members: { limitUsd: changed.limitUsd === null ? null : jsonNumber(changed.limitUsd) },
-  });
+  const detail = "The budget has changed since you read it. Read it and set it again.";
+  throw problem("CONFLICT", { requestId, detail });
 }

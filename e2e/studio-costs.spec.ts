@@ -95,7 +95,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await expectFitsSmallScreens(page);
 
   await page.goto(`${base}/reconciliation?${range}`);
-  await expect(account).toContainText("Invoice differs");
+  await expect(account).toContainText("Matches (rounding)");
   await account.getByRole("link", { name: "Invoices" }).click();
   await expect(page.getByRole("row")).toHaveCount(2);
   await expectAccessible(page);

@@ -114,6 +114,35 @@ test("a model that is added, routed, priced, granted and enabled can be called, 
   expect(await refusalOf(db, tenant, model)).toBe("model_not_found");
 });
 
+test("a route takes calls only with a price of the default tier, which settlement falls back to", async ({ db }) => {
+  const admin = await createAdmin(db);
+  const { ask } = admin;
+  const tenant = await createTenant(db, { credits: "100" });
+  const model = await addModel(admin);
+  await changeRoute(db, { ask, model, route: {} });
+  await changeRoute(db, { ask, model, route: { providerId: "second" } });
+  await ask("set_model_grant", { model, plan: tenant.planId, granted: true });
+  await ask("set_model_enabled", { model, enabled: true });
+  const add = (more: object) => ask("add_model_price", { model, latest: null, inputUsd: "1", outputUsd: "2", ...more });
+  const providersOf = async (call: object) => {
+    const providers = ["demo", "second"];
+    const begun = await begin(db, chatCall(tenant, { model, providers, ...call }));
+    return begun.refused ?? (begun as unknown as { routes: { provider: string }[] }).routes.map((r) => r.provider);
+  };
+  await add({ providerId: "demo", serviceTier: "flex" });
+  for (const call of [{}, { service_tier: "flex" }]) expect(await providersOf(call)).toBe("model_not_found");
+  expect(await read(db, model)).toMatchObject({ hasRoute: true, hasPrice: false });
+  await add({ providerId: "second" });
+  expect(await read(db, model)).toMatchObject({ hasPrice: true });
+  expect(await providersOf({})).toEqual(["second"]);
+  const latest = await one<{ id: string }>(db, {
+    sql: "select id::text from ai.model_prices where model_id = $1 and service_tier = 'flex'",
+    values: [model],
+  });
+  await add({ providerId: "demo", latest: latest.id });
+  expect(await providersOf({})).toEqual(["second", "demo"]);
+});
+
 describe("a model", () => {
   test("is not added over another one, nor without what it needs", async ({ db }) => {
     const admin = await createAdmin(db);
@@ -179,6 +208,11 @@ describe("a model", () => {
     const seen = await read(db, used);
     expect(seen.canDelete).toBe(false);
     expect(await ask("delete_model", { model: used, version: seen.version })).toEqual({ refused: "used" });
+    // Enabled by an operator's SQL, which is in no log.
+    const enabled = await addModel(admin);
+    await db.query("update ai.models set enabled = true where id = $1", [enabled]);
+    await ask("set_model_enabled", { model: enabled, enabled: false });
+    expect((await read(db, enabled)).canDelete).toBe(false);
     const { model: seeded } = await createTenant(db);
     await db.query("update ai.models set enabled = false where id = $1", [seeded]);
     expect((await read(db, seeded)).canDelete).toBe(false);

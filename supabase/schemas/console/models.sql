@@ -39,7 +39,7 @@ as $$
       select coalesce(jsonb_agg(private.describe_price(p)
         order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
       from ai.model_prices p
-      where p.model_id = m.id
+      where p.model_id = m.id and (page_size is null or p.valid @> now())
     )
   ) order by m.sorts_as), '[]')
   from (
@@ -54,8 +54,8 @@ as $$
 $$;
 comment on function private.list_catalogue_models(text, text, text[], integer) is
   'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
-  'asked, and prices, those of the past too; amounts are text, so that no digit is lost. after: sortsAs of the last one of '
-  'the page before; all of them without page_size.';
+  'asked, and its prices: of a page those of now, else all. Amounts are text, so that no digit is lost. after: sortsAs of the '
+  'last one of the page before; all models without page_size.';
 
 create or replace function private.read_model(model text) returns jsonb
   language sql
@@ -134,7 +134,9 @@ create or replace function private.was_never_enabled(model ai.models) returns bo
   security invoker
   set search_path = ''
 as $$
-  select not model.enabled and coalesce(bool_or(l.action = 'model.add') and not bool_or(l.action = 'model.enable'), false)
+  select not model.enabled and coalesce(
+    bool_or(l.action = 'model.add') and not bool_or(l.action in ('model.enable', 'model.disable')), false
+  )
   from private.admin_audit_log l
   where l.target = 'model ' || model.id
 $$;

@@ -19,7 +19,8 @@ as $$
         'enabled', r.enabled,
         'hasPrice', exists (
           select from ai.model_prices p
-          where p.model_id = r.model_id and p.provider_id = r.provider_id and p.valid @> now()
+          where p.model_id = r.model_id and p.provider_id = r.provider_id and p.service_tier = 'default'
+            and p.valid @> now()
         ),
         'failedLastHour', (
           select count(*)
@@ -54,8 +55,8 @@ as $$
   ) m
 $$;
 comment on function private.list_provider_routes(text[], integer) is
-  'Returns a page of the enabled models with their routes in order: whether they have a current price, and what failed in the '
-  'last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
+  'Returns a page of the enabled models with their routes in order: whether they have the price that calls need '
+  '(ai.open_prices), and what failed in the last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
 
 create or replace function private.list_failing_models(most integer default 20) returns jsonb
   language sql

@@ -126,10 +126,17 @@ as $$
   from ai.model_routes r
   join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
   where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+    -- Settlement charges a service tier without prices of its own at the default tier's.
+    and exists (
+      select
+      from ai.model_prices b
+      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
+    )
 $$;
 comment on function ai.open_prices(text[]) is
-  'The prices of now of the routes that lead to a provider of the list, each with its route. Within a route prices are '
-  'sorted by sorts_as, the default tier''s first, and min_input_tokens.';
+  'The prices of now of the routes that lead to a provider of the list, each with its route. A route without a price of the '
+  'default tier has none. Within a route prices are sorted by sorts_as, the default tier''s first, and '
+  'min_input_tokens.';
 
 create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
   language plpgsql

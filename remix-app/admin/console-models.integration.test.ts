@@ -32,11 +32,13 @@ afterAll(async () => {
 const at = (step: string, more = {}) => `/admin/models${step && `/${step}`}?${new URLSearchParams({ model, ...more })}`;
 const pricePage = at("price", { provider: "demo", tier: "0" });
 const filled = { reason: "The provider's list of today", confirmation: model };
-const latestOn = async () =>
-  /name="latest" value="(\d*)"/.exec((await admin.browser.get(pricePage)).text)?.[1] ?? "none";
+const latestOn = async () => seenOn("latest");
+const seenOn = async (name: string) =>
+  new RegExp(`name="${name}" value="(\\d*)"`).exec((await admin.browser.get(pricePage)).text)?.[1] ?? "none";
 const price = async (more: Record<string, string> = {}) => ({
   ...filled,
   latest: await latestOn(),
+  seen: await seenOn("seen"),
   from: "",
   inputUsd: "1.5",
   serviceTier: "",
@@ -199,7 +201,12 @@ describe("a model that is made on the console's pages", () => {
     expect(await change(page("enable"), {})).toMatchObject(done);
     expect(await wordsOf()).toContain("No price: callers get 404");
 
-    const first = { ...(await price({ latest: "" })), confirmation: id, inputUsd: "1000000", outputUsd: "2000000" };
+    const first = {
+      ...(await price({ latest: "", seen: "0" })),
+      confirmation: id,
+      inputUsd: "1000000",
+      outputUsd: "2000000",
+    };
     const addPrice = page("price", { provider: "demo", tier: "0" });
     const shown = await change(addPrice, { ...first, intent: "preview" });
     expect(shown.words).toMatch(/Preview: nothing is changed yet.*Input: \$1000000\.00.*Output: \$2000000\.00/s);
@@ -234,7 +241,11 @@ describe("a model that is made on the console's pages", () => {
 
   test("has a price that is cancelled before it begins", async () => {
     const addPrice = page("price", { provider: "demo", tier: "0" });
-    const { latest: _, ...next } = {
+    const {
+      latest: _,
+      seen: __,
+      ...next
+    } = {
       ...(await price({ from: minute(24 * 60 * 60 * 1000), inputUsd: "10" })),
       confirmation: id,
     };

@@ -22,6 +22,7 @@ const route = {
 };
 const price = {
   latest: "",
+  seen: "0",
   from: "",
   serviceTier: "",
   inputUsd: "1",
@@ -147,6 +148,7 @@ describe("a price", () => {
     { serviceTier: "Flex" },
     { from: "2026-02-30T00:00" },
     { latest: "x" },
+    { seen: "" },
   ])("is refused with %j", (wrong) => {
     expect(priceFields.safeParse({ ...price, ...wrong }).success).toBe(false);
   });

@@ -152,6 +152,7 @@ export const priceFields = z.object({
     .string()
     .regex(/^\d{0,18}$/)
     .transform((id) => id || null),
+  seen: z.string().regex(/^\d{1,9}$/),
   from: z
     .literal("")
     .transform(() => null)

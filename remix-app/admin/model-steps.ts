@@ -183,9 +183,10 @@ export const modelSteps = {
       "The previous price of the same service tier ends at that time. A price is never edited: add another, or cancel it before it begins.",
     ],
     fields: priceFields,
-    hidden: ({ model, providerId, minInputTokens }) => ({
-      latest: Math.max(...tierPrices(model, { providerId, minInputTokens }).map(({ id }) => id), 0) || "",
-    }),
+    hidden: ({ model, providerId, minInputTokens }) => {
+      const ids = tierPrices(model, { providerId, minInputTokens }).map(({ id }) => id);
+      return { latest: Math.max(...ids, 0) || "", seen: ids.length };
+    },
     preview: ({ model, providerId, minInputTokens }, asked) =>
       priceChanges(model, { ...asked, providerId, minInputTokens }),
     sql: "add_model_price",

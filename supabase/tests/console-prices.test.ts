@@ -84,6 +84,19 @@ function cancel({ ask, model }: Book, prices: readonly Price[], n: number): Prom
   return ask("cancel_model_price", { model, price: price?.id, previous: previous?.id ?? null, until: price?.until });
 }
 
+test("a price is not added where one that the admin saw was cancelled", async ({ db }) => {
+  const book = await createBook(db);
+  await addPrice(db, book, { from: inDays(2), input: "5" });
+  await addPrice(db, book, { from: inDays(1), input: "4" });
+  const seen = await pricesOf(db, book.model);
+  const latest = String(Math.max(...seen.map(({ id }) => Number(id))));
+  const next = { model: book.model, providerId: "demo", latest, from: inDays(3), inputUsd: "6", outputUsd: "1" };
+  // Not the newest.
+  expect(await cancel(book, seen, 2)).toEqual({});
+  expect(await book.ask("add_model_price", { ...next, seen: seen.length })).toMatchObject({ refused: "conflict" });
+  expect(await book.ask("add_model_price", { ...next, seen: seen.length - 1 })).not.toHaveProperty("refused");
+});
+
 describe("a price that has not begun", () => {
   test("is cancelled, and the one before it holds on until the next", async ({ db }) => {
     const book = await createBook(db);

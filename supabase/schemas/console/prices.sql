@@ -113,8 +113,13 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided on the prices that they saw, of all service tiers.
-  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier) then
+  -- The admin decided on the prices that they saw, of all service tiers. One of them may be cancelled, not the newest.
+  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
+    or (change ->> 'seen')::integer <> (
+      select count(*)
+      from ai.model_prices p
+      where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+    ) then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
   if lower(old.valid) = starts then
@@ -150,7 +155,7 @@ end
 $$;
 comment on function private.add_model_price(jsonb) is
   'Adds a price from a time on, now unless said; it closes the one before and ends where the next begins: { actor, model, '
-  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), from, inputUsd, cachedInputUsd, '
+  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), seen (how many), from, inputUsd, cachedInputUsd, '
   'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
   'no_route | past | taken | conflict (with last) }.';
 

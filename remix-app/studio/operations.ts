@@ -123,7 +123,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: `${base}/usage`,
     summary: "Read usage",
-    description: `${range} groupBy names dimensions with commas between: day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. The label * stands for those of a day beyond the 10,000 most expensive.`,
+    description: `${range} groupBy names dimensions with commas between: day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. provider is null where the workspace hides what providers charge. The label * stands for those of a day beyond the 10,000 most expensive.`,
     query: usageQuery,
     answers: [{ status: 200, description: "Sums by what was asked for, and of all of it.", schema: usagePage }],
     problems: ["INVALID_REQUEST", ...common],

@@ -138,4 +138,9 @@ test("a workspace that hides what providers charge shows its members credits alo
   expect(hidden.totals.amountUsd).toBeNull();
   expect(hidden.totals.billedCredits).toBe(before.totals.billedCredits);
   expect(await metered()).toBeNull();
+  const { answer } = await one<{ answer: { rows: { provider: string | null; requests: number }[] } }>(db, {
+    sql: "select ai.read_usage($1, $2, given_to => now() + interval '1 hour', group_by => '{provider}') as answer",
+    values: [tenant.ownerId, tenant.workspaceId],
+  });
+  expect(answer.rows).toMatchObject([{ provider: null, requests: 1 }]);
 });

@@ -33,7 +33,7 @@ begin
           case when 'model' = any (group_by) then u.model_id else '' end,
           case when 'feature' = any (group_by) then u.feature else '' end,
           case when 'executionMode' = any (group_by) then u.execution_mode else '' end,
-          case when 'provider' = any (group_by) then coalesce(u.provider_id, '') else '' end,
+          case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
         -- Servers of the release before continue with seven parts.
@@ -113,8 +113,9 @@ end
 $$;
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
   'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
-  'key (its lineage), app and member, or by label, alone or with day: a page of rows, with totals of the whole window and credits deducted without a run beside '
-  'them. By default the last 30 days. after is the position of the last row of the page before.';
+  'key (its lineage), app and member, or by label, alone or with day: a page of rows, with totals of the whole window and '
+  'credits deducted without a run beside them. provider is null where the workspace hides what providers charge. By default '
+  'the last 30 days. after is the position of the last row of the page before.';
 
 create or replace function ai.member_label(workspace uuid, member uuid) returns text
   language sql

@@ -1,5 +1,6 @@
 import type { LookupOptions } from "node:dns";
 import { createServer, type Server } from "node:https";
+import type { Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { selfSigned } from "../../../scripts/local-stack/contract/support/certificate.ts";
 import { type DownloadOptions, downloadPrices } from "./download.ts";
@@ -11,8 +12,13 @@ const { key, certificate } = selfSigned([host]);
 let server: Server;
 let origin: string;
 let asked: string[];
+/** The TCP connection under the newest TLS connection. */
+let connection: Socket | undefined;
 /** What the server answers to a path. */
-const pages: Record<string, { status?: number; location?: string; body?: string | Buffer; hangs?: true }> = {
+const pages: Record<
+  string,
+  { status?: number; location?: string; body?: string | Buffer; hangs?: true; breaks?: true }
+> = {
   "/api.json": { body: '{"openai": {}}' },
   "/missing": { status: 404 },
   "/moved": { status: 302, location: "/api.json" },
@@ -22,6 +28,7 @@ const pages: Record<string, { status?: number; location?: string; body?: string 
   "/loopback": { status: 307, location: "https://localhost/" },
   "/named": { status: 302, location: "https://inside.example.com/" },
   "/silent": { hangs: true },
+  "/broken": { breaks: true },
   "/large": { body: Buffer.alloc(101, "a") },
   "/fits": { body: Buffer.alloc(100, "a") },
 };
@@ -29,10 +36,14 @@ const pages: Record<string, { status?: number; location?: string; body?: string 
 beforeAll(async () => {
   server = createServer({ key, cert: certificate }, (request, response) => {
     asked.push(request.url ?? "");
-    const { status = 200, location, body = "", hangs } = pages[request.url ?? ""] ?? {};
+    const { status = 200, location, body = "", hangs, breaks } = pages[request.url ?? ""] ?? {};
     response.writeHead(status, location ? { location } : {});
-    if (hangs) response.write("{");
+    if (breaks) response.write("{", () => setTimeout(() => connection?.resetAndDestroy(), 100));
+    else if (hangs) response.write("{");
     else response.end(body);
+  });
+  server.on("connection", (socket) => {
+    connection = socket as Socket;
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -122,6 +133,10 @@ test("is bounded in bytes and in time", async () => {
   await expect(download("/large", { mostBytes: 100 })).rejects.toThrow("sent more than");
   await expect(download("/silent", { withinMs: 200 })).rejects.toThrow("did not answer in time");
   expect(mostSourceBytes).toBe(8 * 1024 * 1024);
+});
+
+test("survives a connection that breaks in the middle of a file", async () => {
+  await expect(download("/broken")).rejects.toThrow("could not be reached");
 });
 
 test("trusts no certificate of another host", async () => {

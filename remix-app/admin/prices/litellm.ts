@@ -81,7 +81,7 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
     if (asClass && value instanceof JsonNumber && isTier) {
       const key = `${serviceTier} ${aboveTokens}`;
       const tier = tiers.get(key) ?? { serviceTier, aboveTokens, offers: {} };
-      tier.offers[asClass] = exactOffer(value, 6);
+      tier.offers[asClass] = oneOf(exactOffer(value, 6), tier.offers[asClass]);
       tiers.set(key, tier);
       continue;
     }
@@ -98,6 +98,11 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
     return like && same?.offers[like.as]?.usd === amount ? [] : [name];
   });
   return { tiers: filled, unpriced };
+}
+
+/** Two spellings of a field, such as `…_above_200k_tokens_flex` and `…_flex_above_200k_tokens`, may state two amounts. */
+function oneOf(offer: Offer, other: Offer = offer): Offer {
+  return other.usd === offer.usd ? offer : { usd: null, note: `ambiguous: ${other.usd}, ${offer.usd}` };
 }
 
 /** What a tier does not state costs what it costs in the default tier of that size, then in the smaller ones. */

@@ -43,13 +43,15 @@ export class UnreadablePrices extends Error {}
 /** Decimals of a price column. */
 const mostDecimals = 6;
 const mostWholeDigits = 12;
+/** Characters of a number, so that a long one costs no time. */
+const longestNumber = 100;
 
 /**
  * Returns an amount in USD times a power of ten, exactly. What has more decimals than a price may have is marked, never
  * rounded.
  */
 export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
-  const decimal = readDecimalText(text);
+  const decimal = text.length <= longestNumber ? readDecimalText(text) : null;
   if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} is not a price` };
   const factor = { units: 10n ** BigInt(powerOfTen), scale: 0 };
   const usd = formatDecimal(multiply(parseDecimal(decimal), factor));

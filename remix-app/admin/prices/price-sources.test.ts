@@ -45,8 +45,11 @@ describe("LiteLLM's file", () => {
     ["-1e-06", "-1 is not a price"],
     ["1e6", "1000000000000 is not a price"],
     ["1e-400", "1e-400 is not a price"],
+    [`0.${"0".repeat(98)}`, null],
+    [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} is not a price`],
   ])("marks %s, and does not round it", (text, note) => {
-    expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual({ usd: null, note });
+    const offer = note === null ? { usd: "0" } : { usd: null, note };
+    expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
   });
 
   test("has a class for each kind of token, and for cache writes of an hour", () => {
@@ -125,6 +128,14 @@ describe("LiteLLM's file", () => {
       "input_cost_per_token_above_9999999k_tokens",
       "regional_processing_uplift_multiplier_eu",
     ]);
+  });
+
+  test("marks a field of two spellings that states two amounts", () => {
+    const spelled = (amount: string) =>
+      entry(`"input_cost_per_token_above_200k_tokens": 1e-06, "input_cost_per_token_above_200000_tokens": ${amount}`)
+        ?.tiers[0]?.offers.inputUsd;
+    expect(spelled("1.0e-06")).toEqual({ usd: "1" });
+    expect(spelled("2e-06")).toEqual({ usd: null, note: "ambiguous: 1, 2" });
   });
 
   test("has keys with and without their provider, and only wanted models are read", () => {
@@ -217,6 +228,28 @@ describe("models.dev's file", () => {
   });
 });
 
+// The file is edited by hand, and JSON parsers keep the last of two members of one name.
+test.each([
+  [
+    "a record",
+    `{"gpt-x": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}, "gpt-y": {}, "gpt\\u002dx": {"litellm_provider": "openai", "input_cost_per_token": 2e-06}}`,
+  ],
+  [
+    "a field",
+    `{"openai/gpt-x": {"litellm_provider": "openai", "input_cost_per_token": 1e-06, "mode": "\\"", "input_cost_per_token": 2e-06}}`,
+  ],
+  ["a cost", `{"openai": {"models": {"gpt-x": {"cost": {"input": 1, "output": 1, "input": 2}}}}}`],
+])("takes no price of a model that has %s twice", (_, text) => {
+  expect(read(text, "gpt-x")?.models).toMatchObject([{ tiers: [], unpriced: ["stated twice in the file"] }]);
+});
+
+test("takes the prices of a model beside one that is stated twice", () => {
+  const text = `{"gpt-x": {"litellm_provider": "openai"}, "gpt-x": {}, "gpt-y": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}}`;
+  expect(read(text, "gpt-y")?.models).toMatchObject([
+    { tiers: [{ offers: { inputUsd: { usd: "1" } } }], unpriced: [] },
+  ]);
+});
+
 test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error": "not found"}`, "<!doctype html>"])(
   "refuses %j and says which files to use",
   (text) => {
@@ -224,6 +257,16 @@ test.each(["", "[]", "null", "{", `{"google/gemini-x": {"id": "x"}}`, `{"error":
     expect(() => read(text)).toThrow(/prices\.json .*api\.json/);
   },
 );
+
+test.each([
+  [500_000, undefined],
+  [500_001, "prices.json has more than 500,000 values"],
+])("of a file with %i values says %s", (values, message) => {
+  // Two objects, and an array of numbers.
+  const reading = () => read(`{"x": {"litellm_provider": "openai"}, "y": [${"1,".repeat(values - 4)}1]}`);
+  if (message) expect(reading).toThrow(message);
+  else expect(reading()?.name).toBe("LiteLLM");
+});
 
 test("takes two files of different projects", () => {
   const liteLlm = { from: "a.json", text: `{"x": {"litellm_provider": "openai"}}` };

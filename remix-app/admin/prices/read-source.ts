@@ -1,31 +1,70 @@
 import { parseExactJson } from "#shared/exact-json.ts";
 import { isLiteLlm, readLiteLlm } from "./litellm.ts";
 import { modelsDevProviders, readModelsDev } from "./models-dev.ts";
-import { isRecord, type PriceSource, UnreadablePrices } from "./price-source.ts";
+import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "./price-source.ts";
 
 /** A file of models.dev or LiteLLM has a few million bytes. */
 export const mostSourceBytes = 8 * 1024 * 1024;
 export const mostSourceText = "8 MiB";
+/** Far more than a file of them has. While so many are read, for about a second, the server answers nobody else. */
+const mostValues = 500_000;
 
 export type PriceFile = { from: string; text: string };
 
 /** Reads a price file of models.dev or LiteLLM, which it tells apart by their shape. Amounts keep their digits. */
 function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>): PriceSource {
+  if ((text.match(/[,[{]/g) ?? []).length > mostValues) {
+    throw new UnreadablePrices(
+      `${from} has more than ${mostValues.toLocaleString("en")} values: this is not a price file.`,
+    );
+  }
   let file: unknown;
+  let repeated: Set<string>;
   try {
     file = parseExactJson(text);
+    repeated = repeatedNames(text);
   } catch {
     throw new UnreadablePrices(
       `${from} is not JSON. Use models.dev's api.json or LiteLLM's model_prices_and_context_window.json.`,
     );
   }
   const record = isRecord(file) ? file : {};
+  const once = (models: SourceModel[]) =>
+    models.map((model) => (isRepeated(model, repeated) ? ambiguous(model) : model));
   const providers = modelsDevProviders(record);
-  if (providers) return { name: "models.dev", models: readModelsDev(providers, wanted) };
-  if (isLiteLlm(record)) return { name: "LiteLLM", models: readLiteLlm(record, wanted) };
+  if (providers) return { name: "models.dev", models: once(readModelsDev(providers, wanted)) };
+  if (isLiteLlm(record)) return { name: "LiteLLM", models: once(readLiteLlm(record, wanted)) };
   throw new UnreadablePrices(
     `${from} has no prices in a known form. Use models.dev's api.json or LiteLLM's model_prices_and_context_window.json.`,
   );
+}
+
+/** Strings, and what begins and ends objects and arrays. A string before a colon is a member's name. */
+const jsonToken = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}[\]]/g;
+
+/** Returns the names on the way to each member of valid JSON whose name its object has already. Parsers keep the last one. */
+function repeatedNames(text: string): Set<string> {
+  const repeated = new Set<string>();
+  const open: { names: Set<string>; name: string }[] = [];
+  for (const [token, string, colon] of text.matchAll(jsonToken)) {
+    const object = open.at(-1);
+    if (token === "{" || token === "[") open.push({ names: new Set(), name: "" });
+    else if (token === "}" || token === "]") open.pop();
+    else if (string && colon && object) {
+      object.name = string.includes("\\") ? JSON.parse(string) : string.slice(1, -1);
+      if (object.names.has(object.name)) for (const { name } of open) repeated.add(name);
+      object.names.add(object.name);
+    }
+  }
+  return repeated;
+}
+
+function isRepeated({ provider, model }: SourceModel, repeated: ReadonlySet<string>): boolean {
+  return repeated.has(model) || repeated.has(`${provider}/${model}`);
+}
+
+function ambiguous(model: SourceModel): SourceModel {
+  return { ...model, tiers: [], unpriced: ["stated twice in the file"] };
 }
 
 /**

@@ -76,7 +76,7 @@ test("a database in use is upgraded, no call fails, and the books balance", asyn
         model: "demo-chat",
         stream: true,
         max_completion_tokens: 400,
-        messages: [{ role: "user", content: "[[words=240 pace=60]]" }],
+        messages: [{ role: "user", content: "[[words=240 pace=150]]" }],
       }),
     }),
   );

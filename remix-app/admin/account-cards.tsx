@@ -100,7 +100,7 @@ const leads = {
   optional: "MFA is this account's own choice.",
   required: "This account needs a second factor, proven after the last change, everywhere.",
   recovery_in_progress: "A reset of the authenticators was begun. Until it is finished, nobody can use the account.",
-  malformed: "Nobody can read this account's policy, so that it is closed. Requiring MFA writes it anew.",
+  malformed: "This account's policy cannot be read, so the account is closed. Require MFA to replace it.",
 } as const;
 
 /** An account's policy: what can be changed, and where it cannot, why. */
@@ -111,7 +111,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
     <Card id="policy" title="Second factor" lead={leads[state]}>
       <div className="space-y-4">
         {state === "recovery_in_progress" ? (
-          <Notice tone="warn">The reset is half done. Begin it again: it goes on where it stopped.</Notice>
+          <Notice tone="warn">The reset is half done. Run it again to finish it.</Notice>
         ) : null}
         {reasons.map((reason) => (
           <Notice key={reason}>{reason}</Notice>
@@ -138,7 +138,7 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
       {factors.map(({ id, name, type, verified, createdAt, lastUsedAt }) => (
         <li key={id} className={row}>
           <p className="min-w-0 font-medium">
-            {name || "Without a name"}
+            {name || "Unnamed"}
             <span className="font-normal text-muted"> · {type === "totp" ? "authenticator app" : type}</span>
             {verified ? null : <span className="font-normal text-warn"> · not finished</span>}
           </p>

@@ -76,7 +76,7 @@ export function effectsOf(
         "The account is closed until all of them are gone. If this stops half-way, it stays closed: begin it again.",
         policy.state === "optional"
           ? "They can sign in with one factor after it, since MFA is optional for them."
-          : "They must sign in anew and set up an authenticator before anything else.",
+          : "They must sign in again and set up an authenticator first.",
         "They get a mail that says so.",
         since(policy),
       ];

@@ -39,6 +39,15 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
           ))}
         </div>
         {providers.length > 0 ? (
+          <p>
+            Or choose prices of public price files under{" "}
+            <a className="link" href="/admin/prices">
+              Price proposals
+            </a>
+            .
+          </p>
+        ) : null}
+        {providers.length > 0 ? (
           <form action="/admin/models/price" className="flex flex-wrap items-end gap-3">
             <input type="hidden" name="model" value={id} />
             <Select name="provider" label="Provider">

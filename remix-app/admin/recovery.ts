@@ -171,7 +171,7 @@ const refusals = {
   lifetime: refuse(400, `An override lasts at most ${maxLifetimeDays} days.`),
   active: refuse(409, "There is an active override of this email. Revoke it before you make another."),
   not_found: refuse(404, "There is no such override."),
-  inactive: refuse(409, "This override is over: it was revoked, or its time has passed."),
+  inactive: refuse(409, "This override has ended: it was revoked or has expired."),
   switched_off: refuse(409, "This override does not allow recovery mails."),
   not_confirmed: refuse(400, "What you typed is not that email, so nothing was changed."),
   nothing_on: refuse(400, "Switch on normal login, the recovery mail, or both."),

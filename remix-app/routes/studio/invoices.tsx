@@ -116,10 +116,10 @@ export default function InvoicesPage() {
           rowKey={({ id }) => id}
           empty={
             filtered ? (
-              <p>No invoice is like that.</p>
+              <p>No invoice matches.</p>
             ) : (
               <p>
-                No invoice yet. Enter one when a provider has sent it: it then stands beside what was metered and
+                No invoice yet. Enter one when a provider has sent it: it is then compared with what was metered and
                 imported. Registered apps can send reviewed invoices, too, to <code>POST /v1/provider-invoices</code>.
               </p>
             )

@@ -95,9 +95,9 @@ function Beginning({ base, keys }: { base: string; keys: boolean }) {
       <div className="max-w-prose space-y-4 py-2">
         <p className="font-medium text-large">No call yet</p>
         <p className="text-muted">
-          Here you will see what your models are asked, by whom, how fast they answer and what it costs. Try a model in
-          the playground, or {keys ? "make a key and call" : "ask who manages keys for one, and call"} the gateway from
-          your own program.
+          This page shows who calls your models, how fast they answer and what they cost. Try a model in the playground,
+          or {keys ? "create a key and call" : "ask who manages keys for one, and call"} the gateway from your own
+          program.
         </p>
         <div className="flex flex-wrap gap-3">
           {keys ? (

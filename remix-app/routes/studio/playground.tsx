@@ -106,8 +106,8 @@ export default function PlaygroundPage() {
       ) : null}
       {models === null ? (
         <Notice tone="warn">
-          The gateway did not say which models there are. Reload this page in a moment; if it stays so, ask whoever runs
-          this site.
+          The gateway did not list its models. Reload this page in a moment. If that does not help, ask an administrator
+          of this service.
         </Notice>
       ) : models.length === 0 && !none ? (
         <Notice>No model matches “{term}”. Look for a part of its name or its id.</Notice>

@@ -32,7 +32,12 @@ export interface OpenBudget {
 }
 
 const concerns: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
-  { scope: "workspace", title: "Workspace", lead: "Holds for every call, besides the budgets below.", empty: "" },
+  {
+    scope: "workspace",
+    title: "Workspace",
+    lead: "Applies to every call, in addition to the budgets below.",
+    empty: "",
+  },
   {
     scope: "app",
     title: "Apps",
@@ -100,7 +105,7 @@ export function BudgetList({
               const key = budgetKey(subjectOf(budget));
               const isOpen = mayChange[scope] && open?.key === key;
               const words = budget.limitUsd === null ? "Set" : "Change";
-              const name = budget.name ?? "Without a name";
+              const name = budget.name ?? "Unnamed";
               return (
                 <li
                   key={key}

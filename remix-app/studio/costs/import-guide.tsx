@@ -8,7 +8,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
   return (
     <div className="space-y-4">
       <p className="max-w-prose">
-        Nothing was imported for this range. Here stands what your providers say runs cost, beside what the gateway
+        Nothing was imported for this range. This page compares what your providers say runs cost with what the gateway
         metered. A registered app sends it, with its token or a key that is bound to it:
       </p>
       <Snippet

@@ -92,8 +92,8 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
       }
       empty={
         <p>
-          Nothing was metered, imported or invoiced in these months. Once it is, each month stands here with what
-          differs. Begin with a{" "}
+          Nothing was metered, imported or invoiced in these months. Once it is, each month is listed with what differs.
+          Begin with a{" "}
           <Link className="link" to={`${base}/keys`}>
             key
           </Link>{" "}

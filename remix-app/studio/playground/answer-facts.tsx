@@ -61,7 +61,7 @@ export function StructuredAnswer({ text, schemaValid }: { text: string; schemaVa
 }
 
 function verdictOf(isJson: boolean, schemaValid: boolean | undefined): { good: boolean; words: string } {
-  if (!isJson) return { good: false, words: "This is no JSON." };
+  if (!isJson) return { good: false, words: "This is not JSON." };
   if (schemaValid === undefined) return { good: true, words: "This is JSON." };
   return schemaValid
     ? { good: true, words: "It keeps to the schema." }

@@ -62,7 +62,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
         <TextArea
           name="tools"
           label="Tool definitions"
-          hint={`A JSON array, such as ${toolExample}. You give the results. The gateway's own tools stand there by name: ["calculator", "current_time"].`}
+          hint={`A JSON array, such as ${toolExample}. You give the results. Name the gateway's own tools: ["calculator", "current_time"].`}
           mono
           rows={6}
           spellCheck={false}

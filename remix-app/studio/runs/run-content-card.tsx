@@ -17,7 +17,7 @@ const parts = [
   {
     part: "answer",
     title: "Answer",
-    missing: "The answer is not kept: it did not come whole, is no text, or was too large.",
+    missing: "The answer was not kept: it was incomplete, not text, or too large.",
   },
 ] as const;
 
@@ -63,9 +63,9 @@ export function RunContentCard({
         </div>
       ) : (
         <PostForm action="#said" className="space-y-4">
-          {opened === null ? <Notice tone="warn">It is deleted by now.</Notice> : null}
+          {opened === null ? <Notice tone="warn">It has been deleted.</Notice> : null}
           <p className="text-muted">
-            Whoever may choose what is kept may read it. Each reading is recorded in the workspace’s activity.
+            Members who may choose what is kept may read it. Each reading is recorded in the workspace’s activity.
           </p>
           <Button name="step" value="open" variant="secondary">
             Show what was said

@@ -24,8 +24,8 @@ export function RunList(props: {
         !searchedAll
           ? "No matching run so far. Continue searching, or choose fewer days."
           : filtered
-            ? "No run is like that. Take something out of the filter, or choose other days."
-            : "No run yet. Make a key and call the gateway: each call shows up here."
+            ? "No run matches. Remove a filter, or choose other days."
+            : "No runs yet. Create a key and call the gateway: each call is listed here."
       }
       columns={[
         {

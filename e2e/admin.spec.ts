@@ -1,8 +1,8 @@
-import type { BrowserContext, Page } from "playwright/test";
+import type { Page } from "playwright/test";
 import { codeOf, enrollApps } from "../remix-app/testing/authenticator-app.ts";
-import { type ConsoleAdmin, createConsoleAdmin } from "../scripts/test/console-admin.ts";
 import { deletePerson, query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
+import { enterConsole } from "./console.ts";
 import { mailsTo } from "./mailbox.ts";
 import { expect, expectAccessible, expectFitsSmallScreens, type Person, signIn, test } from "./test.ts";
 
@@ -23,20 +23,6 @@ async function confirm(page: Page, { text, button }: { text: string; button: str
   await page.getByLabel("Reason").fill("Called, and proved who they are");
   await page.getByLabel(/to confirm$/).fill(text);
   await press(page, button);
-}
-
-/** Signs an admin in by other means than this browser's. */
-async function enterConsole(context: BrowserContext): Promise<ConsoleAdmin> {
-  const admin = await createConsoleAdmin();
-  const pairs = admin.browser.cookie().split("; ");
-  await context.addCookies(
-    pairs.map((pair) => ({
-      name: pair.slice(0, pair.indexOf("=")),
-      value: pair.slice(pair.indexOf("=") + 1),
-      url: stack.base,
-    })),
-  );
-  return admin;
 }
 
 async function expectWellMade(page: Page): Promise<void> {

@@ -41,7 +41,7 @@ export function ModelPicker({
 }) {
   const { rows, hidden, term, page, count, searchable, hasNext } = view;
   const send = formAction === undefined ? {} : { formAction };
-  const selected = view.allow.length;
+  const selectedElsewhere = view.allow.filter((id) => !rows.some((row) => row.id === id)).length;
   return (
     <fieldset
       id="models"
@@ -102,7 +102,8 @@ export function ModelPicker({
         </ul>
         <div className="flex flex-wrap items-center gap-3">
           <p className="text-muted">
-            {`${rows.length} of ${count} ${count === 1 ? "model" : "models"}, ${selected} selected.`}
+            {`${rows.length} of ${count} ${count === 1 ? "model" : "models"} shown.`}
+            {selectedElsewhere > 0 ? ` ${selectedElsewhere} selected, but not shown.` : null}
           </p>
           {page > 0 ? (
             <Button variant="secondary" name="intent" value="first" {...send}>

@@ -1,4 +1,5 @@
 import { DataTable } from "../ui/data-table.tsx";
+import { columnDecimals } from "../ui/format-amount.ts";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Credits } from "../ui/money.tsx";
 import type { CreditAccount } from "./credits.ts";
@@ -15,6 +16,8 @@ const kinds: Record<Entry["kind"], string> = {
 
 /** A page of an account's ledger, with runs of all workspaces. */
 export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
+  const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
+  const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
   return (
     <DataTable
       caption="Ledger"
@@ -41,8 +44,17 @@ export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
           ),
         },
         { label: "When", cell: ({ createdAt }) => <RelativeTime at={createdAt} /> },
-        { label: "Credits", numeric: true, small: "aside", cell: ({ amount }) => <Credits amount={amount} /> },
-        { label: "Balance after", numeric: true, cell: ({ balanceAfter }) => <Credits amount={balanceAfter} /> },
+        {
+          label: "Credits",
+          numeric: true,
+          small: "aside",
+          cell: ({ amount }) => <Credits amount={amount} decimals={amountDecimals} />,
+        },
+        {
+          label: "Balance after",
+          numeric: true,
+          cell: ({ balanceAfter }) => <Credits amount={balanceAfter} decimals={balanceDecimals} />,
+        },
       ]}
     />
   );

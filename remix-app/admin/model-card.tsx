@@ -30,11 +30,14 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   return (
     <Card
       title="Settings"
-      lead="The id and the kind never change. A model that was enabled is not deleted, since its runs and prices are of it: disable it."
+      lead="The id and kind never change. A model that was ever enabled cannot be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
           <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
-          <ButtonLink href={stepPath(enabled ? "disable" : "enable", { model: id })} variant="danger">
+          <ButtonLink
+            href={stepPath(enabled ? "disable" : "enable", { model: id })}
+            variant={enabled ? "danger" : "secondary"}
+          >
             {enabled ? "Disable" : "Enable"}
           </ButtonLink>
           {model.canDelete ? (

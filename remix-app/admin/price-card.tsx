@@ -26,7 +26,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
           <p className="text-muted">The {pastPricesShown} newest of the past prices. The audit log has all of them.</p>
         ) : null}
         {providers.length === 0 ? <p className="text-muted">Add a route first: prices are for its provider.</p> : null}
-        <div className="flex flex-wrap gap-3">
+        <div className="flex flex-wrap gap-3 empty:hidden">
           {tiersOf(model).map(({ providerId, minInputTokens }) => (
             <ButtonLink
               key={`${providerId} ${minInputTokens}`}
@@ -40,7 +40,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
         </div>
         {providers.length > 0 ? (
           <p>
-            Or choose prices of public price files under{" "}
+            Or choose prices from public price files under{" "}
             <a className="link" href="/admin/prices">
               Price proposals
             </a>
@@ -55,7 +55,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
                 <option key={provider}>{provider}</option>
               ))}
             </Select>
-            <Field name="tier" label="Price from input tokens" inputMode="numeric" pattern="\d{1,10}" required />
+            <Field name="tier" label="From this many input tokens" inputMode="numeric" pattern="\d{1,10}" required />
             <Button variant="secondary">Add a price for longer inputs</Button>
           </form>
         ) : null}
@@ -87,9 +87,7 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
     return <p className="text-muted">No price: callers get 404. Add a price for a provider of an enabled route.</p>;
   return (
     <table className="w-full text-left">
-      <caption className="pb-2 text-left text-muted text-small">
-        USD for a million tokens, fees for each request
-      </caption>
+      <caption className="pb-2 text-left text-muted text-small">USD per million tokens, fees per request</caption>
       <thead className="text-muted text-small">
         <tr>
           <th className={head}>Holds</th>

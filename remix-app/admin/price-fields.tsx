@@ -4,11 +4,11 @@ import { priceLabels } from "./model-preview.ts";
 import type { ModelPrice } from "./models.ts";
 
 const hints = {
-  inputUsd: "USD for a million tokens.",
+  inputUsd: "USD per million tokens.",
   cachedInputUsd: "Empty: same as input.",
   cacheWriteUsd: "Empty: same as input.",
   cacheWrite1hUsd: "Empty: same as other cache writes.",
-  outputUsd: "USD for a million tokens.",
+  outputUsd: "USD per million tokens.",
   audioInputUsd: "Empty: audio is refused.",
   audioOutputUsd: "Empty: same as output.",
   imageInputUsd: "Empty: same as input.",

@@ -1,6 +1,6 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { formatCount } from "../ui/format-amount.ts";
+import { columnDecimals, formatCount } from "../ui/format-amount.ts";
 import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
@@ -90,6 +90,7 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
 
 /** What providers served and charged over all workspaces, by the account that they bill. */
 export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] }) {
+  const decimals = columnDecimals(usage.map(({ costUsd }) => costUsd));
   return (
     <DataTable
       caption="Usage by provider and account"
@@ -114,7 +115,12 @@ export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] 
         { label: "Failed", numeric: true, cell: ({ failed }) => formatCount(failed) },
         { label: "Input tokens", numeric: true, cell: ({ inputTokens }) => formatCount(inputTokens) },
         { label: "Output tokens", numeric: true, cell: ({ outputTokens }) => formatCount(outputTokens) },
-        { label: "Cost", numeric: true, small: "aside", cell: ({ costUsd }) => <Usd amount={costUsd} /> },
+        {
+          label: "Cost",
+          numeric: true,
+          small: "aside",
+          cell: ({ costUsd }) => <Usd amount={costUsd} decimals={decimals} />,
+        },
       ]}
     />
   );

@@ -126,19 +126,23 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
               </th>
               {["", ...sources.keys()].map((value) => (
                 <td key={value} className={`${cell} ${number}`}>
-                  <label className={`${choice} cursor-pointer`}>
-                    {value === "" ? "none" : "all"}
-                    <span className="sr-only">
-                      {value === "" ? "" : ` from ${sources[Number(value)]}`} for {title}
-                    </span>
-                    <input
-                      type="radio"
-                      name={take}
-                      value={value}
-                      defaultChecked={(typed[take] ?? "") === String(value)}
-                      className="size-4 shrink-0 accent-accent"
-                    />
-                  </label>
+                  {value !== "" && !hasAmount(price.offered[Number(value)]) ? (
+                    "–"
+                  ) : (
+                    <label className={`${choice} cursor-pointer`}>
+                      {value === "" ? "ticked" : "all"}
+                      <span className="sr-only">
+                        {value === "" ? "" : ` from ${sources[Number(value)]}`} for {title}
+                      </span>
+                      <input
+                        type="radio"
+                        name={take}
+                        value={value}
+                        defaultChecked={(typed[take] ?? "") === String(value)}
+                        className="size-4 shrink-0 accent-accent"
+                      />
+                    </label>
+                  )}
                 </td>
               ))}
             </tr>
@@ -206,6 +210,10 @@ function OfferCell({
       {offer.note ? <span className="wrap-anywhere block text-muted text-small">{offer.note}</span> : null}
     </>
   );
+}
+
+function hasAmount(offers: ProposedPrice["offered"][number] = {}): boolean {
+  return Object.values(offers).some((offer) => offer?.usd != null);
 }
 
 /** With two decimals at least. */

@@ -50,7 +50,7 @@ export default function ConsoleModelsPage() {
       <SearchCard title="Find a model" label="Name or id" term={term} />
       <Card
         title={term ? `Models that match “${term}”` : "All models"}
-        lead="USD for a million tokens."
+        lead="USD per million tokens."
         action={<ButtonLink href="/admin/models/new">Add a model</ButtonLink>}
       >
         <ModelTable

@@ -131,7 +131,7 @@ export default function ConsolePricesPage() {
       {shown && shown.prices.length > 0 ? (
         <Card
           title="Choose prices"
-          lead="USD for a million tokens; fees for each request. Apply within ten minutes of your last code: later, you compare again."
+          lead="USD per million tokens, fees per request. Apply within ten minutes of your last code, or you have to compare again."
         >
           <ReviewForm shown={shown} failed={review} />
         </Card>

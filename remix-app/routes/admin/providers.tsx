@@ -91,7 +91,7 @@ function ProvidersState({
       <Card
         id="usage"
         title="Usage"
-        lead={`All workspaces from ${days.first} to ${days.last}, UTC, today included as far as it has gone.`}
+        lead={`All workspaces from ${days.first} to ${days.last}, UTC, including today so far.`}
         action={
           <ButtonLink href={`/admin/providers.csv?${new URLSearchParams({ from: days.first, to: days.last })}`}>
             Download CSV

@@ -1,5 +1,5 @@
 import { DataTable } from "../../ui/data-table.tsx";
-import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
@@ -15,6 +15,8 @@ export function RunList(props: {
 }) {
   const { runs, runsPath, filtered, searchedAll, now } = props;
   const costVisible = runs.some(({ costUsd }) => costUsd !== null);
+  const costDecimals = columnDecimals(runs.map(({ costUsd }) => costUsd));
+  const creditDecimals = columnDecimals(runs.map(({ billedCredits }) => billedCredits));
   return (
     <DataTable
       caption="Runs, the newest first"
@@ -60,7 +62,7 @@ export function RunList(props: {
           label: "Credits",
           numeric: true,
           small: costVisible ? "hidden" : "aside",
-          cell: (run) => <Credits amount={run.billedCredits} />,
+          cell: (run) => <Credits amount={run.billedCredits} decimals={creditDecimals} />,
         },
         ...(costVisible
           ? [
@@ -68,7 +70,7 @@ export function RunList(props: {
                 label: "Cost",
                 numeric: true,
                 small: "aside" as const,
-                cell: (run: RunSummary) => <Usd amount={run.costUsd} />,
+                cell: (run: RunSummary) => <Usd amount={run.costUsd} decimals={costDecimals} />,
               },
             ]
           : []),

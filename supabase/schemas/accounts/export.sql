@@ -1,6 +1,6 @@
 -- The export of an account: everything stored about a person, without secrets.
 
--- Definer: its parts are granted to nobody.
+-- Definer: no role may call its parts.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
@@ -16,7 +16,7 @@ as $$
   )
 $$;
 comment on function private.export_account(uuid, boolean) is
-  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
+  'Returns everything held about an account except its AI runs, without secrets, hashes or codes; null without an account. '
   'Without parts, the lists of private.export_account_part are empty.';
 
 -- Definer: reads the identity backend's tables, which the service role may not.
@@ -95,7 +95,7 @@ as $$
   where wanted
 $$;
 comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of a part of an export, or none unless wanted. For definers; granted to nobody.';
+  'Returns all records of a part of an export; [] unless wanted. For definers; not granted to any role.';
 
 -- Definer: reads the identity backend's tables, which the service role may not.
 create or replace function private.export_account_part(

@@ -216,8 +216,8 @@ begin
 end
 $$;
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
-  'Returns why the gateway refuses an app, by a token or a bound key with these scopes, in a workspace; null if it does '
-  'not. For definers; granted to nobody.';
+  'Returns why the gateway refuses an app that calls in a workspace with a token or a bound key of these scopes; null if '
+  'it does not. For definers; not granted to any role.';
 
 create or replace function ai.find_app_token(token_hash bytea)
   returns table (

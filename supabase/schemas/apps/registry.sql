@@ -37,8 +37,8 @@ as $$
   ) as a
 $$;
 comment on function private.list_apps(text, text, integer) is
-  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and no hash of any secret. term '
-  'is a part of the name or display name, after the name of the last app of the page before; all apps without page_size.';
+  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. term '
+  'is a part of the name or display name. after is the last name of the previous page. Without page_size, returns all apps.';
 
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)

@@ -30,7 +30,7 @@ create or replace function private.list_accounts(before jsonb default null, page
   stable
   security definer
   set search_path = ''
-  -- A plan for every position reads all accounts.
+  -- A generic plan would read all accounts.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -51,8 +51,8 @@ begin
 end
 $$;
 comment on function private.list_accounts(jsonb, integer) is
-  'A page of all accounts, newest first, deleted ones included: [private.describe_account]. before is { createdAt, id } of the '
-  'last one of the page before.';
+  'Returns a page of all accounts, newest first, including deleted ones: [private.describe_account]. before is { createdAt, id } '
+  'of the last one on the previous page.';
 
 create or replace function private.describe_account(account auth.users) returns jsonb
   language sql
@@ -190,7 +190,7 @@ comment on function private.account_overview(uuid) is
   'bannedUntil, infrastructureAdmin, methods (private.list_sign_in_methods), factors, sessions (the 50 refreshed last), '
   'sessionCount (to 1,001) }; null where there is none. No secret.';
 
--- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+-- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
   language plpgsql
   volatile

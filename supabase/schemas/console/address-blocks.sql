@@ -23,7 +23,7 @@ begin
       select *
       from private.address_blocks l
       where (networks is null or l.address = any (networks))
-        -- An address that was searched for also shows the blocks of the past.
+        -- A search for an address also returns past blocks.
         and (of_address is not null or (l.blocked_until > now() and l.lifted_at is null))
       order by l.blocked_until desc, l.id
       limit page_size
@@ -32,8 +32,8 @@ begin
 end
 $$;
 comment on function private.list_address_blocks(inet, uuid, integer) is
-  'Address blocks as private.describe_address_block: all of an address''s network from the last 30 days, those in force of an '
-  'account''s recent addresses, or all in force.';
+  'Returns address blocks as private.describe_address_block: those of an address''s network in the last 30 days, or the active '
+  'ones of an account''s recent addresses, or all active ones.';
 
 create or replace function private.recent_networks(subject_id uuid) returns cidr[]
   language sql
@@ -80,7 +80,7 @@ create or replace function private.describe_address_block(block private.address_
 as $$
   select jsonb_build_object(
     'id', block.id,
-    -- As inet a single address has no mask.
+    -- Cast to inet to drop the mask of a single address.
     'address', block.address::inet,
     'action', block.action,
     'level', block.level,
@@ -132,5 +132,5 @@ begin
 end
 $$;
 comment on function private.lift_address_block(jsonb) is
-  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (lifted already, with '
-  'last) | expired }. Limits continue, and a lifted block does not lengthen the next one.';
+  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (already lifted, with '
+  'last) | expired }. Rate limits still apply, and a lifted block does not lengthen the next one.';

@@ -1,4 +1,4 @@
--- Requests for the approval to create keys, and their answers.
+-- Requests for approval to create keys, and the decisions.
 
 -- Definer: as private.set_key_approval.
 create or replace function private.decline_key_approval(change jsonb) returns jsonb
@@ -49,7 +49,7 @@ begin
 end
 $$;
 comment on function private.lock_open_request(jsonb, uuid) is
-  'Locks the request that the admin saw, by its time. False if it is no longer open.';
+  'Locks the request that the admin saw, identified by its time. Returns false if it is no longer open.';
 
 create or replace function private.answer_approval_request(change jsonb, workspace uuid) returns ai.key_approval_requests
   language plpgsql
@@ -88,7 +88,7 @@ create or replace function private.list_approval_requests(after jsonb default nu
   stable
   security definer
   set search_path = ''
-  -- A plan for every position reads all open requests.
+  -- A generic plan would read all open requests.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -123,8 +123,8 @@ begin
 end
 $$;
 comment on function private.list_approval_requests(jsonb, integer) is
-  'A page of the open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. after '
-  'is { createdAt, id } of the last one of the page before.';
+  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. '
+  'after is { createdAt, id } of the last one on the previous page.';
 
 create or replace function private.count_approval_requests(most integer default 1001) returns integer
   language sql
@@ -141,4 +141,4 @@ as $$
     limit most
   ) o
 $$;
-comment on function private.count_approval_requests(integer) is 'How many requests are open, counted to a maximum.';
+comment on function private.count_approval_requests(integer) is 'Counts open requests, up to a maximum.';

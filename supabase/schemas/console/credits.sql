@@ -1,6 +1,6 @@
 -- Credits in the console: balances of workspaces and members, grants and withdrawals.
 
--- Definer: addresses are the identity backend's, which the service role cannot read.
+-- Definer: the service role cannot read the identity backend's email addresses.
 create or replace function private.read_credit_account(
   payer text, owner_id uuid, before_id bigint default null, page_size integer default 50
 ) returns jsonb
@@ -8,7 +8,7 @@ create or replace function private.read_credit_account(
   stable
   security definer
   set search_path = ''
-  -- A plan for every account reads the whole ledger.
+  -- A generic plan would read the whole ledger.
   set plan_cache_mode = force_custom_plan
 as $$
   select jsonb_build_object(
@@ -16,7 +16,7 @@ as $$
     'id', o.id,
     'name', o.name,
     'personalUserId', o.personal_user_id,
-    -- The plan by which the account pays now.
+    -- The plan that the account pays for now.
     'plan', (
       select jsonb_build_object(
         'id', p.id, 'name', p.name, 'initialCredits', trim_scale(p.initial_credits)::text,
@@ -67,11 +67,11 @@ as $$
   ) o
 $$;
 comment on function private.read_credit_account(text, uuid, bigint, integer) is
-  'What a workspace or a member has to pay with, and a page of its ledger, newest first: { payer, id, name, personalUserId, '
-  'plan, account, entries }; null for an unknown owner. plan is null where the account pays for nothing now, account where '
-  'it is not open yet.';
+  'Returns the credit account of a workspace or member and a page of its ledger, newest first: { payer, id, name, '
+  'personalUserId, plan, account, entries }; null for an unknown owner. plan is null if no plan charges the account now, '
+  'account if it is not open yet.';
 
--- Definer: the service role moves no credits.
+-- Definer: the service role cannot change balances.
 create or replace function private.change_credits(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -134,7 +134,7 @@ begin
 end
 $$;
 comment on function private.change_credits(jsonb) is
-  'Grants credits to a workspace or a member, or withdraws them: { actor, payer, ownerId, step: grant | withdraw, amount, '
-  'reference, description (members read it in the ledger), reason, requestId, ip } → {}, { repeated: true } where the '
-  'reference was used for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another '
+  'Grants credits to a workspace or member, or withdraws them: { actor, payer, ownerId, step: grant | withdraw, amount, '
+  'reference, description (shown to members in the ledger), reason, requestId, ip } → {}, { repeated: true } if the '
+  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another '
   'amount) | insufficient (less is available) }. A grant opens a missing account with the plan''s initial credits first.';

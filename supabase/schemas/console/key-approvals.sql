@@ -128,9 +128,9 @@ begin
 end
 $$;
 comment on function private.set_key_approval(jsonb) is
-  'Allows a workspace to create keys, or no longer: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
-  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (it is so already, with last) | '
-  'request_gone (requestedAt names no open request) }. Approving answers an open request with email { subject, text }. '
+  'Approves a workspace''s keys, or withdraws the approval: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
+  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (no change, with last) | '
+  'request_gone (requestedAt is not of an open request) }. Approving closes an open request and sends email { subject, text }. '
   'Existing keys keep working.';
 
 create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
@@ -139,10 +139,10 @@ create or replace function private.lock_approvable_workspace(change jsonb) retur
   security invoker
   set search_path = ''
 as $$
-  -- Held to the end, so that of two concurrent answers the second sees the first.
+  -- Held until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
-comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace of a change. Null if there is none.';
+comment on function private.lock_approvable_workspace(jsonb) is 'Locks and returns the workspace of a change, or null.';
 
 create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
   language sql
@@ -158,4 +158,4 @@ as $$
   end
 $$;
 comment on function private.approval_refusal(jsonb, public.workspaces) is
-  'Why an admin must not decide about a workspace''s approval; null if they may.';
+  'Returns why an admin must not decide on a workspace''s approval; null if they may.';

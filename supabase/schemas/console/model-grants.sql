@@ -15,7 +15,7 @@ as $$
   limit most
 $$;
 comment on function private.granted_workspaces(text, integer) is
-  'Returns the first workspaces, by name, that a model is granted to by themselves.';
+  'Returns the first workspaces, by name, that have a grant of their own for a model.';
 
 create or replace function private.set_model_grant(change jsonb) returns jsonb
   language plpgsql
@@ -67,4 +67,4 @@ $$;
 comment on function private.set_model_grant(jsonb) is
   'Grants a model to a plan or to one workspace, or withdraws the grant: { actor, model, plan or workspace, granted, reason, '
   'requestId, ip } → {} or { refused: forbidden | not_found | no_grantee | oneself (the actor''s personal workspace) | conflict '
-  '(it is so already, with last) }.';
+  '(no change, with last) }.';

@@ -110,8 +110,8 @@ as $$
 $$;
 comment on function private.read_model(text) is
   'Returns a model as private.list_catalogue_models has it, with its version (private.model_version), settings, routes in '
-  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 workspaces that it is '
-  'granted to by themselves.';
+  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 '
+  'workspaces that have a grant of their own.';
 
 create or replace function private.model_version(model text) returns text
   language sql
@@ -126,7 +126,7 @@ as $$
   where m.id = model
 $$;
 comment on function private.model_version(text) is
-  'Returns a digest of a model''s settings and routes. An admin who changes them names the version that they saw.';
+  'Returns a digest of a model''s settings and routes. A change names the version that the admin saw.';
 
 create or replace function private.was_never_enabled(model ai.models) returns boolean
   language sql
@@ -141,7 +141,7 @@ as $$
   where l.target = 'model ' || model.id
 $$;
 comment on function private.was_never_enabled(ai.models) is
-  'Returns whether a model was added in the console and never enabled there, so that no run is of it.';
+  'Returns whether a model was added in the console and never enabled, so that no run used it.';
 
 create or replace function private.save_model(change jsonb) returns jsonb
   language plpgsql
@@ -182,7 +182,7 @@ begin
         return jsonb_build_object('refused', 'id_taken');
       end if;
     else
-      -- Only the default that the admin saw gives way: another one violates the unique index.
+      -- Replaces only the default that the admin saw: any other violates the unique index.
       if (change ->> 'isDefault')::boolean then
         update ai.models m set is_default = false
         where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default

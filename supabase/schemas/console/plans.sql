@@ -25,7 +25,7 @@ as $$
   where only_id is null or p.id = only_id
 $$;
 comment on function private.list_plans(text) is
-  'Plans with how many workspaces have them and how many models they grant; amounts are text. version changes with the plan.';
+  'Returns plans with their numbers of workspaces and granted models. Amounts are text. version changes with the plan.';
 
 create or replace function private.save_plan(change jsonb) returns jsonb
   language plpgsql
@@ -80,7 +80,7 @@ $$;
 comment on function private.save_plan(jsonb) is
   'Adds a plan or edits one: { actor, plan, seen (the version seen; null adds), name, payer, markup, initialCredits, lowCredits, '
   'requestsPerMinute, tokensPerMinute, reason, requestId, ip } → {} or { refused: forbidden | not_found | taken | payer_fixed '
-  '(accounts pay by it) | conflict (with last) }. Runs keep the markup that they began with.';
+  '(accounts pay for it) | conflict (with last) }. Runs keep the markup that they began with.';
 
 create or replace function ai.plan_has_payers(plan ai.plans) returns boolean
   language sql
@@ -104,9 +104,9 @@ as $$
     )
   end
 $$;
-comment on function ai.plan_has_payers(ai.plans) is 'Whether a credit account pays by a plan, so that its payer stays.';
+comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan, so that its payer cannot change.';
 
--- Definer: owners' addresses are the identity backend's, which the service role cannot read.
+-- Definer: the service role cannot read the identity backend's email addresses.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb
   language sql
   stable
@@ -149,7 +149,7 @@ as $$
   where w.id = workspace and w.deleted_at is null
 $$;
 comment on function private.read_console_workspace(uuid) is
-  'A workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null where there is none.';
+  'Returns a workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null if unknown.';
 
 create or replace function private.move_workspace(change jsonb) returns jsonb
   language plpgsql
@@ -179,7 +179,7 @@ begin
   if workspace.plan_id <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
-  -- Held, so that its payer does not change meanwhile.
+  -- Locked, so that its payer does not change meanwhile.
   perform from ai.plans p where p.id = change ->> 'plan' and p.id <> workspace.plan_id for share;
   if not found then
     return jsonb_build_object('refused', 'no_plan');
@@ -195,6 +195,6 @@ begin
 end
 $$;
 comment on function private.move_workspace(jsonb) is
-  'Gives a workspace another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
+  'Moves a workspace to another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
   'forbidden | not_found | oneself (the actor''s personal workspace) | no_plan (unknown, or its own) | conflict (with last) }. '
-  'Balances stay with their owners; calls under way are settled as they began.';
+  'Balances stay with their owners. Calls in progress keep the account that they began with.';

@@ -1,4 +1,4 @@
--- Prices that an admin chose from price files, added together or not at all.
+-- Prices that an admin chose from price files, added in one transaction.
 
 create or replace function private.add_proposed_prices(change jsonb) returns jsonb
   language plpgsql
@@ -20,7 +20,7 @@ begin
   if coalesce(jsonb_array_length(change -> 'prices'), 0) not between 1 and 500 then
     return jsonb_build_object('refused', 'too_many');
   end if;
-  -- Models are locked in one order, so that two admins cannot wait for each other.
+  -- Models are locked in one order, so that two admins cannot deadlock.
   perform from ai.models m
   where m.id in (select p.value ->> 'model' from jsonb_array_elements(change -> 'prices') as p)
   order by m.id
@@ -30,7 +30,7 @@ begin
     newest := private.latest_price(
       proposed ->> 'model', proposed ->> 'providerId', (proposed ->> 'minInputTokens')::integer
     );
-    -- Of this change, the first price of a scope is compared with the book, and the others with the first.
+    -- The first price of a scope is compared with the price book, later ones with the first.
     if proposed ->> 'latest' is distinct from (case when seen ? scope then seen ->> scope else newest end) then
       answer := jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || (proposed ->> 'model')));
     elsif exists (

@@ -1,4 +1,4 @@
--- The price book in the console. A price is added from a time on and never edited; one that has not begun can be cancelled.
+-- The price book in the console. A price is never edited; one that has not begun can be cancelled.
 
 create or replace function private.describe_price(price ai.model_prices) returns jsonb
   language sql
@@ -39,8 +39,8 @@ as $$
   where p.model_id = model and p.provider_id = provider and p.min_input_tokens = tier
 $$;
 comment on function private.latest_price(text, text, integer) is
-  'Returns the id of the newest price of a model at a provider from a number of input tokens on, of all service tiers, or '
-  'null. An admin who adds a price names the newest one that they saw.';
+  'Returns the id of a model''s newest price at a provider for inputs from a number of tokens, in any service tier, or null. '
+  'A new price names the newest one that the admin saw.';
 
 create or replace function private.list_route_prices() returns jsonb
   language sql
@@ -74,8 +74,8 @@ as $$
 $$;
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
-  '[private.describe_price and latest (private.latest_price)] }]. A service tier from a number of input tokens on has one '
-  'price: the current one, else the next, else the last.';
+  '[private.describe_price and latest (private.latest_price)] }]. Each service tier and input '
+  'size has one price: the current one, else the next, else the last.';
 
 create or replace function private.add_model_price(change jsonb) returns jsonb
   language plpgsql
@@ -105,7 +105,7 @@ begin
   ) then
     return jsonb_build_object('refused', 'no_route');
   end if;
-  -- What runs were charged at stays.
+  -- Runs keep the prices they were charged at.
   if starts < now() then
     return jsonb_build_object('refused', 'past');
   end if;
@@ -154,7 +154,7 @@ begin
 end
 $$;
 comment on function private.add_model_price(jsonb) is
-  'Adds a price from a time on, now unless said; it closes the one before and ends where the next begins: { actor, model, '
+  'Adds a price that begins at a time, by default now. It ends the previous price, and ends when the next begins: { actor, model, '
   'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), seen (how many), from, inputUsd, cachedInputUsd, '
   'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
   'no_route | past | taken | conflict (with last) }.';
@@ -187,7 +187,7 @@ begin
     or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
-  -- No call may be charged at it before this commits. now() is from before the wait for the model.
+  -- No call may be charged at it before this commits. now() is older than the wait for the lock.
   if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
     return jsonb_build_object('refused', 'started');
   end if;
@@ -203,6 +203,6 @@ begin
 end
 $$;
 comment on function private.cancel_model_price(jsonb) is
-  'Cancels a price up to a minute before it begins; the one before it holds on, until the next begins: { actor, model, price, '
+  'Cancels a price up to a minute before it begins. The previous price stays in force until the next begins: { actor, model, price, '
   'previous (id of the price before it as seen, or null), until (its end as seen), reason, requestId, ip } → {} or { refused: '
   'forbidden | not_found | started | conflict (with last) }.';

@@ -48,7 +48,7 @@ as $$
   where p.id is not null
 $$;
 comment on function private.list_provider_health() is
-  'Each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
+  'Returns each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
   '(attempts), failures: of the last 24 hours by class, [{ failure, failed, lastAt }], latest class first }].';
 
 create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
@@ -79,8 +79,8 @@ as $$
   ) s
 $$;
 comment on function private.list_skipped_routes(integer) is
-  'Routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
-  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are in the memory of the functions'' processes.';
+  'Returns routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
+  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are only in the functions'' memory.';
 
 -- Definer: as private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
@@ -88,7 +88,7 @@ create or replace function private.list_provider_usage(first_day date, last_day 
   stable
   security definer
   set search_path = ''
-  -- Days are UTC's. A plan for every range reads all sums.
+  -- Days are in UTC. A generic plan would read all sums.
   set timezone = 'UTC'
   set plan_cache_mode = force_custom_plan
 as $$
@@ -104,7 +104,7 @@ begin
       from ai.usage_changed_days c
       where c.day = any (changed_days)
     ), parts as (
-      -- Each part is grouped by itself: its groups are few, and are hashed rather than sorted.
+      -- Each part is grouped by itself: with few groups, Postgres hashes instead of sorting.
       select u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd
       from ai.usage_daily u
@@ -149,5 +149,5 @@ begin
 end
 $$;
 comment on function private.list_provider_usage(date, date) is
-  'What providers served over all workspaces from one UTC day to another, both included, by provider and billing account, highest '
+  'Returns what providers served in all workspaces between two UTC days, both included, by provider and billing account, highest '
   'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';

@@ -47,5 +47,5 @@ as $$
   where r.id is not null
 $$;
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace, its member''s email and who bills it, with the facts that the '
-  'workspace hides from its members; null where the run does not exist.';
+  'Returns ai.run_detail of any run with its workspace, member''s email and billing account, including what the workspace '
+  'hides from its members; null if the run does not exist.';

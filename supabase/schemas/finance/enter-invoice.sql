@@ -121,8 +121,8 @@ end
 $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
-  '(ai.invoice_days), the other invoices of its account that count in these days, and what all of them differ from the '
-  'import by. Null for more than 366 days. Granted to nobody.';
+  '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
+  'them and the import. Null for more than 366 days. Not granted to any role.';
 
 create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
   language sql

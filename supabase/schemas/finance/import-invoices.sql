@@ -101,7 +101,7 @@ begin
     coalesce(record ->> 'kind', 'invoice'), replaced, amount, issued, (record ->> 'periodStart')::date,
     (record ->> 'periodEnd')::date, reviewed
   )
-  -- The reference is taken, or the replaced one is.
+  -- This reference is recorded, or the replaced one is replaced already.
   on conflict do nothing
   returning * into stored;
   if found then
@@ -150,7 +150,7 @@ as $$
     and i.reference = of_reference
 $$;
 comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
-  'Returns the invoice with a reference, of the provider and account that a record names, or nulls.';
+  'Returns the invoice with a reference from a record''s provider and account, or nulls.';
 
 create or replace function ai.invoice_differences(kept ai.external_provider_invoices, record jsonb) returns text[]
   language sql

@@ -143,7 +143,7 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that an account day stands for: runs, and a total's services.
+        -- The records that an account day replaces in totals: runs, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.external_provider_costs c
@@ -215,7 +215,7 @@ as $$
   with days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- The latest record of a service counts, and a total stands for the services of its day.
+      -- The latest record of a service counts; a day's total replaces its services.
       row_number() over (
         partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
       ) = 1 and (

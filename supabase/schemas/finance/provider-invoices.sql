@@ -82,8 +82,8 @@ as $$
   )
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'A page of a workspace''s invoices, the latest issued first, and the total of those that count: of a month that the '
-  'filter names, the shares of its days. Granted to nobody.';
+  'Returns a page of a workspace''s invoices, latest issued first, and the total of those that count. With a month in the '
+  'filter, the total has the shares of its days. Not granted to any role.';
 
 create or replace function ai.invoice_summary(invoice ai.external_provider_invoices) returns jsonb
   language sql
@@ -144,7 +144,7 @@ as $$
     and r.account_id is not distinct from (invoice).account_id
 $$;
 comment on function ai.invoice_replacement(ai.external_provider_invoices) is
-  'The reference that replaces an invoice, which then no longer counts; null when it counts.';
+  'Returns the reference that replaces an invoice, which then no longer counts; null if it counts.';
 
 create or replace function ai.invoice_amount(invoice ai.external_provider_invoices, within daterange default null) returns numeric
   language sql
@@ -152,7 +152,7 @@ create or replace function ai.invoice_amount(invoice ai.external_provider_invoic
   security invoker
   set search_path = ''
 as $$
-  -- Shares are differences of rounded sums, so that those of adjacent ranges add up to the amount.
+  -- Shares are differences of rounded sums, so that adjacent ranges add up to the amount.
   select case (invoice).kind when 'credit_note' then -1 else 1 end
     * case
       when within is null then (invoice).amount_usd
@@ -164,7 +164,7 @@ as $$
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
 comment on function ai.invoice_amount(ai.external_provider_invoices, daterange) is
-  'What an invoice adds in USD, negative for a credit note: all of it, or the share of some of its days.';
+  'Returns what an invoice adds to totals in USD, in whole or for some of its days; negative for a credit note.';
 
 create or replace function ai.month_days(month text) returns daterange
   language sql
@@ -176,7 +176,7 @@ as $$
   from (select (month || '-01')::date as first_day) m
   where month is not null
 $$;
-comment on function ai.month_days(text) is 'The days of a month, YYYY-MM; null for null.';
+comment on function ai.month_days(text) is 'Returns the days of a month, YYYY-MM; null for null.';
 
 create or replace function ai.invoice_matches(invoice ai.external_provider_invoices, filter jsonb) returns boolean
   language sql

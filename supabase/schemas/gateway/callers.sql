@@ -17,7 +17,7 @@ begin
     else
       return null;
   end case;
-  -- Few workspaces have any budget.
+  -- Most workspaces have no budget.
   perform from ai.budgets b where b.workspace_id = caller.workspace_id;
   if found then
     caller.budgets := ai.budget_scopes(caller, coalesce(caller.entity_id, request.entity_id));
@@ -120,7 +120,7 @@ begin
     perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
     is_member := found;
   end if;
-  -- No address told, no address allowed.
+  -- Without an address, a key with an address list is refused.
   if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
     refused := 'insufficient_scope';
   end if;
@@ -231,8 +231,8 @@ begin
 end
 $$;
 comment on function ai.budget_scopes(ai.caller, text) is
-  'Returns the scopes of the budgets that count a call with a label; null for none. Finds each by its key, since a '
-  'workspace may have budgets of many members and labels.';
+  'Returns the scopes of the budgets that count a call with a label, or null. Looks each up by its key, since a workspace '
+  'may have budgets for many members and labels.';
 
 create or replace function ai.budget_subject(
   scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
@@ -250,7 +250,7 @@ as $$
     else workspace
   end
 $$;
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns whose budget a scope means for one run.';
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the subject of a run''s budget in a scope.';
 
 create or replace function ai.label_id(label text) returns uuid
   language sql
@@ -264,7 +264,7 @@ as $$
 $$;
 comment on function ai.label_id(text) is
   'Returns the subject of a label''s budget: a UUID version 8 (RFC 9562, 5.8) of its SHA-256. Callers choose labels, so '
-  'nobody may find two with one id. Labels have no backslash, which the cast to bytea would read as an escape.';
+  'they must not be able to find a collision. Labels have no backslash, which the cast to bytea would read as an escape.';
 
 create or replace function ai.is_key_use_due(caller ai.caller) returns boolean
   language sql

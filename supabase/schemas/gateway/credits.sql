@@ -53,8 +53,8 @@ end
 $$;
 comment on function ai.grant_credits(text, uuid, numeric, text, text) is
   'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative amount '
-  'withdraws them, at most what is available. With a reference, repeating the call changes nothing, and another amount is an '
-  'error. Without one, each call is a grant of its own. For the operator: no role of the API may run it.';
+  'withdraws at most what is available. With a reference, repeating the call changes nothing, and a different amount is '
+  'an error. Without one, every call grants. For operators: no API role may run it.';
 
 create or replace function ai.change_credits(account uuid, amount numeric, description text, reference text) returns jsonb
   language plpgsql
@@ -70,7 +70,7 @@ begin
   if amount is null or amount = 'NaN' or amount <> round(amount, 8) then
     raise exception 'credits are a number with at most 8 decimals' using errcode = 'check_violation';
   end if;
-  -- Serializes the changes of one account: of many with one reference, the first is made.
+  -- Serializes changes of one account, so that only the first with a reference is made.
   select * into held from ai.credit_accounts a where a.id = account for no key update;
   select r.amount into used
   from ai.credit_references r
@@ -172,4 +172,4 @@ comment on trigger reject_ledger_change on ai.credit_ledger is 'The ledger is ap
 
 create or replace trigger reject_reference_change before update or delete on ai.credit_references
   for each row execute function ai.reject_ledger_change();
-comment on trigger reject_reference_change on ai.credit_references is 'Append-only, as the ledger: a reference stays used.';
+comment on trigger reject_reference_change on ai.credit_references is 'Append-only like the ledger: a used reference stays used.';

@@ -219,8 +219,8 @@ begin
 end
 $$;
 comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
-  'otherwise. A lineage without runs has no row.';
+  'Returns what each lineage used since the start of a UTC day, from daily sums where they are up to date, else from '
+  'runs. A lineage without runs has no row.';
 
 create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
   returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)

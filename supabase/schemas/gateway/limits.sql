@@ -236,7 +236,7 @@ begin
       ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
       caller.workspace_id,
       amount_usd,
-      -- A label that the caller chose annotates the call. Only a label that the server wrote can refuse it.
+      -- A label from the caller only annotates the call. Only a key's own label can refuse it.
       scope <> 'label' or caller.entity_id is not null
     ) then
       held.refused := 'budget_exceeded';
@@ -249,7 +249,7 @@ begin
     where a.id = account and a.balance - a.reserved >= credits;
     if not found then
       held.refused := 'insufficient_credits';
-      -- Of many refusals, one a minute writes.
+      -- At most one refusal a minute is written.
       update ai.credit_accounts a set refused_at = now()
       where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
@@ -315,8 +315,8 @@ begin
 end
 $$;
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Holds an amount of a monthly budget; if it is enforced, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
-  'the first of a month, and then at most one a minute.';
+  'Reserves an amount of a monthly budget. If the budget is enforced, refuses when that would exceed the limit or the limit is 0. '
+  'Writes the time of a refusal to the budget: the first of a month, then at most one a minute.';
 
 create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
   returns text

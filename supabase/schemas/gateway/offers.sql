@@ -107,8 +107,8 @@ as $$
   ), '{}')
 $$;
 comment on function ai.unknown_models(text[]) is
-  'Returns the names that are not ids of models in the catalogue, enabled or not; null if all are. Ids are compared exactly, '
-  'as in calls. Lists of models are checked with it before they are saved.';
+  'Returns the names that are not ids of catalogue models, enabled or not; null if all are. Ids are compared exactly, as in '
+  'calls. Checks lists of models before they are saved.';
 
 create or replace function ai.open_prices(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,

@@ -3,7 +3,7 @@
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- Those that every server knows. The release before refuses others.
+  -- The previous release refuses any other scope.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
@@ -84,9 +84,8 @@ $$;
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
   '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '
-  'when their subjects were made; '
-  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
+  'members with manage_ai_keys or manage_ai_policy. Ordered by scope, then labels by text and others by the '
+  'creation of their subject; after is the position of the last one on the previous page. Amounts are exact texts, null where there is no limit or it '
   'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
   'enforced: whether it can refuse calls.';
 
@@ -109,7 +108,7 @@ begin
   end if;
   perform ai.lock_policy(workspace);
   if scope = 'label' then
-    -- Any label may have one, used or not.
+    -- Any label may have a budget, used or not.
     subject := ai.label_id(label);
   else
     perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
@@ -136,7 +135,7 @@ begin
 end
 $$;
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. Scope '
+  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy, for a key manage_ai_keys. Scope '
   'label takes the label itself; its subject follows. '
   'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
   'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
@@ -184,7 +183,7 @@ begin
 end
 $$;
 comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, a key''s lineage, a member or a label in it; null takes it away. '
+  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes it. '
   'A first one begins '
   'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
   'ai.lock_policy.';
@@ -233,9 +232,8 @@ as $$
   ) as s (label)
 $$;
 comment on function ai.budget_subjects(uuid, boolean) is
-  'Returns what can have a budget in a workspace: itself, its external apps, its keys (rotated ones are one), its members, '
-  'and the labels that have one or that a live key carries. live: whether it can call still; since: when it was made, '
-  'which never changes.';
+  'Returns what can have a budget in a workspace: itself, its external apps, key lineages and members, and labels with a '
+  'budget or a live key. live: whether it can still make calls; since: when it was created, which never changes.';
 
 create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
   language sql

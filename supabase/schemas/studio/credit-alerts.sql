@@ -33,7 +33,7 @@ begin
       select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
       from ai.credit_alerts p
       join ai.credit_accounts a on a.id = p.account_id
-      -- Where the reader sees the balance: the workspace that pays, or one in which the member does.
+      -- The workspace to link to: the one that pays, or one where the member pays.
       cross join lateral (
         select s.id as shown_id, s.name as shown_name
         from public.workspaces s
@@ -57,10 +57,10 @@ begin
 end
 $$;
 comment on function ai.sweep_credit_alerts(integer) is
-  'Records which balances became low or empty and returns those whose emails are not queued, oldest first. One sweeper at a '
-  'time; the others get an empty list.';
+  'Records balances that became low or empty, and returns those whose emails are not queued, oldest first. One sweep runs at '
+  'a time; concurrent ones return an empty list.';
 
--- Definer: the service role writes no alerts, and cannot read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read the identity backend's addresses.
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -71,7 +71,7 @@ as $$
     update ai.credit_alerts k
     set
       posted_at = now(),
-      -- A top-up between the sweep and this call.
+      -- Credits were added between the sweep and this call.
       level = least(k.level, ai.credit_level(a, k.threshold))
     from ai.credit_accounts a
     where a.id = k.account_id
@@ -91,8 +91,8 @@ as $$
   select count(*)::integer from kept
 $$;
 comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues the emails about a crossing, one for each recipient, and marks it, in one statement: of many callers one does. '
-  'Returns how many emails; 0 where they are queued already, or credits were added since.';
+  'Queues an email about a crossing to each recipient and marks the crossing, in one statement, so that only one caller does. '
+  'Returns the number of emails; 0 if they are already queued or credits were added since.';
 
 create or replace function ai.record_credit_alerts() returns void
   language sql
@@ -104,7 +104,7 @@ as $$
     select a, a.workspace_id, a.user_id, k.threshold as known_threshold
     from ai.credit_accounts a
     left join ai.credit_alerts k on k.account_id = a.id
-    -- Most accounts are left out by this, before their plan is looked up.
+    -- Rules out most accounts before their plan is looked up.
     where case
       when a.balance <= 0 then k.level is distinct from 'empty'
       else k.level <> 'funded' or a.balance - a.reserved < (select greatest(max(ai.low_credits(p)), 1000) from ai.plans p)
@@ -148,7 +148,7 @@ as $$
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'After a top-up: levels that the balance is above again are warned about the next time.';
+  'Called after a top-up: rearms the warnings of levels that the balance is above again.';
 
 create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
   language sql
@@ -165,8 +165,8 @@ as $$
   end::ai.credit_level
 $$;
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'empty: nothing is left, or what is available is below the threshold (1,000 where that is 0) and a call of the last hour did '
-  'not fit it. Above the threshold a refused call was too large, and others go through. low: the balance is below the threshold.';
+  'Returns empty if nothing is left, or if less than the threshold (1,000 where that is 0) is available and a call was refused '
+  'in the last hour. Above the threshold, only a very large call is refused. Returns low if the balance is below the threshold.';
 
 create or replace function ai.low_credits(plan ai.plans) returns numeric
   language sql
@@ -177,7 +177,7 @@ as $$
   select coalesce((plan).low_credits, case when (plan).initial_credits > 0 then (plan).initial_credits * 0.1 else 10000 end)
 $$;
 comment on function ai.low_credits(ai.plans) is
-  'Below which balance the payers of a plan are warned; by default a tenth of the initial credits, or 10,000 without any.';
+  'Returns the balance below which a plan''s payers are warned: by default a tenth of the initial credits, or 10,000 without any.';
 
 create or replace function ai.paying_plans(workspaces uuid[], members uuid[]) returns table (owner_id uuid, plan ai.plans)
   language sql
@@ -200,8 +200,8 @@ as $$
   order by w.owner_id, p.initial_credits desc, p.id
 $$;
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'The plans by which workspaces and members pay; none for those whose account pays for nothing. A member pays in several '
-  'workspaces: theirs is the plan with the most initial credits.';
+  'Returns the plans that workspaces and members pay for; no row where none charges the account. For a member who pays in '
+  'several workspaces, the plan with the most initial credits.';
 
 create or replace function ai.paying_plan(payer text, owner_id uuid) returns setof ai.plans
   language sql
@@ -214,7 +214,7 @@ as $$
     case payer when 'workspace' then array[paying_plan.owner_id] end, case payer when 'member' then array[paying_plan.owner_id] end
   ) as p
 $$;
-comment on function ai.paying_plan(text, uuid) is 'The one of ai.paying_plans of a workspace or a member, or no row.';
+comment on function ai.paying_plan(text, uuid) is 'Returns the ai.paying_plans row of one workspace or member, if any.';
 
 create or replace function ai.credit_recipients(workspace uuid, member_id uuid) returns setof text
   language sql
@@ -232,7 +232,7 @@ as $$
     and (u.banned_until is null or u.banned_until <= now())
 $$;
 comment on function ai.credit_recipients(uuid, uuid) is
-  'Who is warned about a balance: the owners of the workspace that pays and its members with manage_ai_policy, or the member '
+  'Returns who is warned about a balance: owners of the workspace that pays and members with manage_ai_policy, or the member '
   'who pays.';
 
 -- Definer: as ai.read_usage.
@@ -269,5 +269,5 @@ as $$
     and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
 $$;
 comment on function ai.read_credit_notice(uuid, uuid) is
-  'Whether the balance that pays for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, '
-  'and for those without use_ai_studio.';
+  'Returns whether the balance for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, or '
+  'without use_ai_studio.';

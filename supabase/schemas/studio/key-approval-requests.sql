@@ -1,4 +1,4 @@
--- A workspace's request for the approval to create keys.
+-- A workspace's requests for approval to create keys.
 
 -- Definer: the service role writes no requests, and cannot read Supabase Auth's email addresses.
 create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
@@ -14,9 +14,9 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- One request of a member at a time: each counts the emails of those before it.
+  -- Serializes a member's requests: each counts the emails of earlier ones.
   perform pg_advisory_xact_lock(hashtextextended('ai.request_key_approval ' || member_id, 0));
-  -- Approving and declining lock the workspace, too.
+  -- Approving and declining lock the workspace too.
   perform from public.workspaces w where w.id = workspace and w.deleted_at is null for no key update;
   if not found then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -74,7 +74,7 @@ comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
   'Withdraws the open request made at a time. Changes nothing if it was answered or replaced. Returns ai.key_approval_state or '
   '{ outcome: not_allowed }.';
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: the service role cannot read a member's permissions.
 create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -113,7 +113,7 @@ as $$
   )
 $$;
 comment on function ai.key_approval_state(uuid) is
-  'Whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
+  'Returns whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
   'approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } or null }.';
 
 create or replace function ai.may_email_admins(member_id uuid, previous ai.key_approval_requests) returns boolean
@@ -131,8 +131,8 @@ as $$
     )
 $$;
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Whether a new request is emailed to infrastructure admins: not when it repeats one that was withdrawn, and at most five times '
-  'a member in 24 hours. The queue lists every request.';
+  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn one, and at most five times '
+  'per member in 24 hours. The queue lists every request.';
 
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
   language sql
@@ -147,4 +147,4 @@ as $$
     false
   )
 $$;
-comment on function ai.can_be_emailed(auth.users) is 'Whether an account is active and has an email address.';
+comment on function ai.can_be_emailed(auth.users) is 'Returns whether an account is active and has an email address.';

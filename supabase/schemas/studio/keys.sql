@@ -302,8 +302,8 @@ as $$
   )
 $$;
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; what was '
-  'spent is of the current UTC month, by the key and those that it replaced.';
+  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact text. Spending '
+  'is for the current UTC month, including the keys that it replaced.';
 
 create or replace function ai.cost_visible(workspace uuid) returns boolean
   language sql

@@ -113,8 +113,8 @@ $$;
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
   'What a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and rows by '
   'day (key: how many days of the range come before), model, feature, key (its lineage), app, member or label (empty: '
-  'none, *: the others), the largest first, days the newest first. series: by model, what the six largest used each day, '
-  'and the others together (null). Credits deducted without a run stand beside them, by day in deductions.';
+  'none, *: the others), largest first, days newest first. series: by model, daily usage of the six largest and of all '
+  'others together (null). Credits deducted without a run are separate, by day in deductions.';
 
 -- As ai.sum_usage, part of its callers' plans.
 create or replace function ai.usage_by_key(
@@ -148,7 +148,7 @@ as $$
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
-  -- By label, the sums of all of it alone.
+  -- By label, only the sums of the whole range.
   where g.key is null or grouped_by <> 'label'
   union all
   select
@@ -163,8 +163,8 @@ as $$
   group by b.label
 $$;
 comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'A range''s sums and quantiles by ai.usage_key or label, and of all of it where key is null. Amounts are exact texts in '
-  'sums. Labels have no quantiles.';
+  'Returns a range''s sums and quantiles by ai.usage_key or label; the row with a null key has the whole range. Amounts in '
+  'sums are exact text. Labels have no quantiles.';
 
 -- As ai.sum_usage, part of its callers' plans.
 create or replace function ai.model_usage_by_day(
@@ -185,7 +185,7 @@ as $$
   group by 1, o.place
 $$;
 comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
-  'What some models used by day (how many days of the range come before), and all others together (null).';
+  'Returns the usage of some models by day (days since the start of the range), and of all others together (null).';
 
 create or replace function ai.usage_key(part ai.usage_daily, grouped_by text, first_day date, days_each integer) returns text
   language sql

@@ -41,7 +41,7 @@ begin
     and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
     return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
   end if;
-  -- Names in the policy already stay, even when their model has left the catalogue.
+  -- Names already in the policy stay, even if their model has left the catalogue.
   listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels');
   foreach param in array array['allowedModels', 'deniedModels'] loop
     unknown := ai.unknown_models(array(
@@ -188,9 +188,9 @@ begin
 end
 $$;
 comment on function ai.read_policy_options(uuid, uuid) is
-  'Returns what the lists of a workspace''s policy and keys can choose from, for a member with use_ai_studio or '
-  'manage_ai_keys: the models of the catalogue, whether the plan or a root grant allows them (granted) and the policy '
-  '(permitted), and the plan''s rate limits.';
+  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the models of '
+  'the catalogue, whether the plan or the workspace''s own grant allows them (granted) and whether the policy does (permitted), '
+  'and the plan''s rate limits.';
 
 create or replace function ai.lock_policy(workspace uuid) returns void
   language sql

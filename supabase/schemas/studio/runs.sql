@@ -41,7 +41,7 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   unknown_name := ai.unknown_run_filter(workspace, filter);
-  -- A deleted app or account may still have runs.
+  -- A deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
@@ -52,7 +52,7 @@ begin
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
-    -- Here and not in ai.run_summary, which would plan it again for each run.
+    -- Not in ai.run_summary, which would plan it again for each run.
     ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
   ), '[]') into found_runs
   from (
@@ -109,8 +109,8 @@ end
 $$;
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
-  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
-  'provider, entityId, requestId; unknown names one of them whose value does not exist. '
+  'or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
+  'provider, entityId, requestId; unknown names a filter whose value does not exist. '
   'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
   'from, and null when no older run can match.';
 
@@ -188,8 +188,8 @@ begin
 end
 $$;
 comment on function ai.list_run_filters(uuid, uuid) is
-  'Values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
-  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null where the workspace hides them.';
+  'Returns values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
+  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null if the workspace hides them.';
 
 create or replace function ai.runs_may_exist_before(workspace uuid, filter jsonb, moment timestamptz) returns timestamptz
   language plpgsql
@@ -376,14 +376,14 @@ as $$
   )
 $$;
 comment on function ai.run_summary(ai.runs, boolean) is
-  'A run for its workspace''s members. servedTier, provider and costUsd are null where the workspace''s policy hides what '
+  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides what '
   'providers charge.';
 
 create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
   language sql
   stable
   security invoker
-  -- Without a search path or a subselect it is part of its caller's plan.
+  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
 as $$
   select jsonb_build_object('priced', jsonb_build_object(
     'cacheWrite1hTokens', (run).cache_write_1h_tokens,
@@ -406,5 +406,5 @@ as $$
   ) else '{}' end)
 $$;
 comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns { priced }, what the web server explains a run''s cost by: whether and why credits were due and, where provider '
-  'cost is visible, the markup, the prices of the routes that were charged, and the requests to providers.';
+  'Returns { priced }, from which the web server explains a run''s cost: whether credits were due and, if provider cost is '
+  'visible, the markup, the prices of the charged routes, and the requests to providers.';

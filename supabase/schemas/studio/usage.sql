@@ -36,7 +36,7 @@ begin
           case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
-        -- Servers of the release before continue with seven parts.
+        -- Servers of the previous release continue with seven parts.
         ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
@@ -113,9 +113,8 @@ end
 $$;
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
   'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
-  'key (its lineage), app and member, or by label, alone or with day: a page of rows, with totals of the whole window and '
-  'credits deducted without a run beside them. provider is null where the workspace hides what providers charge. By default '
-  'the last 30 days. after is the position of the last row of the page before.';
+  'key (its lineage), app and member, or by label, alone or with day: a page of rows, totals of the whole window, and credits '
+  'deducted without a run. provider is null where the workspace hides what providers charge. By default the last 30 days. after is the position of the last row on the previous page.';
 
 create or replace function ai.member_label(workspace uuid, member uuid) returns text
   language sql
@@ -135,7 +134,7 @@ as $$
   where member is not null
 $$;
 comment on function ai.member_label(uuid, uuid) is
-  'The name of a workspace''s member; Former member for anyone else, null for nobody.';
+  'Returns the name of a workspace''s member; Former member for anyone else, null for null.';
 
 create or replace function ai.usage_sums(
   requests numeric, failed numeric, input_tokens numeric, output_tokens numeric, cost_usd numeric,

@@ -50,7 +50,7 @@ create or replace function ai.latency_mark(ms integer) returns numeric
   security invoker
   parallel safe
 as $$
-  -- Text with text: with a number, || is not immutable, and the function would not be part of its callers' plans.
+  -- Concatenates text only: || with a number is not immutable, so Postgres would not inline the function.
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
 $$;
 comment on function ai.latency_mark(integer) is

@@ -88,9 +88,9 @@ as $$
   cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
 $$;
 comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
-  'A workspace''s usage of a half-open window, in parts that callers group: sums of days that are wholly in the window, '
-  'sealed and unchanged, the rest from the runs themselves. One statement sees each run once. by_member: whether callers '
-  'group by actor_id, which the sums of some days may not have yet.';
+  'Returns a workspace''s usage in a half-open window, in parts that callers group: daily sums of sealed, unchanged days that '
+  'are wholly in the window, and runs for the rest. One statement sees each run once. by_member: whether callers group by '
+  'actor_id, which the sums of some days may not have yet.';
 
 -- As ai.sum_usage, part of its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
@@ -114,7 +114,7 @@ as $$
   cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
 $$;
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'As ai.usage_between, by label.';
+  'Like ai.usage_between, by label.';
 
 -- As ai.sum_usage, part of its callers' plans.
 create or replace function ai.live_usage_ranges(
@@ -160,8 +160,8 @@ as $$
   where c.first_moment < c.end_moment
 $$;
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'The parts of a window that are read from runs: days that are not sealed, changed since, cut by the window, or, where '
-  'details (members, labels) are asked for, not summed with them yet.';
+  'Returns the parts of a window that are read from runs: days that are not sealed, changed since, only partly in the window, '
+  'or, for members and labels, not summed with them yet.';
 
 create or replace function ai.usage_window(
   given_from timestamptz, given_to timestamptz, default_days integer, most_days integer default 365,

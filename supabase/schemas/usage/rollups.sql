@@ -104,7 +104,7 @@ begin
 end
 $$;
 comment on function ai.detail_older_usage_days(integer) is
-  'Sums sealed days again that have no members and labels yet, the newest first, at most max_days. Returns how many.';
+  'Sums sealed days again that have no members and labels yet, newest first, at most max_days. Returns their number.';
 
 create or replace function ai.workspaces_used_on(day date) returns uuid[]
   language sql
@@ -118,7 +118,7 @@ as $$
     where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
   )
 $$;
-comment on function ai.workspaces_used_on(date) is 'The workspaces with runs of a UTC day.';
+comment on function ai.workspaces_used_on(date) is 'Returns the workspaces with runs on a UTC day.';
 
 create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
   language sql
@@ -202,8 +202,8 @@ as $$
   group by n.day, n.label
 $$;
 comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
-  'A workspace''s runs of a half-open range by day and label (X-Platform-Entity-Id), as ai.usage_labels_daily has them: the '
-  '10,000 most expensive labels of each day, the others together.';
+  'Returns a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), as in ai.usage_labels_daily: the '
+  '10,000 most expensive labels of each day, and the others together.';
 
 -- Definer: whoever settles a run holds no grant on the queue.
 create or replace function ai.record_usage_change() returns trigger

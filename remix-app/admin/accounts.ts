@@ -112,8 +112,8 @@ export async function searchAccounts(
 }
 
 /**
- * A page of all accounts, newest first, deleted ones included.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ * Returns a page of all accounts, newest first, including deleted ones.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listAccounts(
   context: AppLoadContext,
@@ -138,7 +138,7 @@ export function signAccountOut(
   return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
 }
 
-/** Why an admin does not sign themselves out in the console. */
+/** Where admins sign themselves out instead. */
 export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
 
 /**

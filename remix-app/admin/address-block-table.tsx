@@ -4,7 +4,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import type { AddressBlock } from "./address-blocks.ts";
 import { attemptLabel } from "./words.ts";
 
-/** Blocked networks, with the way to lift those in force. */
+/** Lists blocked networks, with links to lift the active ones. */
 export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressBlock[]; empty: string }) {
   return (
     <DataTable

@@ -9,9 +9,9 @@ const blockSchema = z.object({
   id: z.uuid(),
   /** An IPv4 address, or the /64 network of an IPv6 one. */
   address: z.string(),
-  /** What was tried when there were too many failures. */
+  /** The kind of attempt that failed too often. */
   action: z.string(),
-  /** How many blocks there were within a week, this one included. */
+  /** Number of blocks within a week, including this one. */
   level: z.number(),
   blockedAt: z.string(),
   blockedUntil: z.string(),
@@ -20,20 +20,20 @@ const blockSchema = z.object({
   liftedBy: z.string().nullable(),
   liftReason: z.string().nullable(),
 });
-/** A network that may attempt nothing for a while. */
+/** A network whose attempts are refused for a while. */
 export type AddressBlock = z.infer<typeof blockSchema>;
 
 const addressSchema = z.union([z.ipv4(), z.ipv6()]);
 const blocksShown = 50;
 
-/** Returns the address that a text is, or null. */
+/** Parses an IP address; null if the text is not one. */
 export function readAddress(term: string): string | null {
   return addressSchema.safeParse(term).data ?? null;
 }
 
 /**
- * Returns the blocks in force of an account's recent addresses, all blocks of an address in the last 30 days, or all in
- * force; at most 50.
+ * Returns active blocks of an account's recent addresses, all blocks of an address in the last 30 days, or all active
+ * blocks; at most 50.
  * @throws Response 503 UNAVAILABLE
  */
 export async function listAddressBlocks(
@@ -56,14 +56,14 @@ export async function requireAddressBlock(context: AppLoadContext, blockId: stri
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This block does not exist." });
 }
 
-/** Lets the network of a block attempt again. Its limits continue. */
+/** Lifts a block. Rate limits still apply to the network. */
 export function liftAddressBlock(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; block: string; reason: string },
 ): Promise<ConsoleChange> {
   const refusals = {
     not_found: { status: 404, message: "This block does not exist." },
-    expired: { status: 409, message: "This block has expired meanwhile. Nothing was changed." },
+    expired: { status: 409, message: "This block has already expired. Nothing was changed." },
   } as const;
   return actInConsole(context, { admin, name: "lift_address_block", change, refusals });
 }

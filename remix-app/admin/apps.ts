@@ -79,9 +79,9 @@ export function scopesOf(form: FormData): string[] {
 const appsShown = 50;
 
 /**
- * A page of the registry, by name.
+ * Returns a page of the registry, ordered by name.
  * @param options.term a part of a name
- * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE where it could not be asked
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listApps(
   context: AppLoadContext,

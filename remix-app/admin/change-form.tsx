@@ -27,12 +27,12 @@ export function ChangeForm({
   failed: FailedChange | undefined;
   submit: string;
   cancelTo: string;
-  /** Of a change that itself cancels something: what to press instead. */
+  /** Label of the link that leaves, if the change itself cancels something. */
   cancel?: string;
   /** Fields of this change alone, before the reason. */
   children?: ReactNode;
   hidden?: Record<string, string | number>;
-  /** Of a form whose fields decide what happens: what they change, once somebody asked, or null. */
+  /** For forms with a preview: what the fields change, or null before it was requested. */
   preview?: readonly string[] | null;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};

@@ -63,7 +63,7 @@ type Refusals = Record<string, Omit<ConsoleRefusal, "outcome">>;
 
 const answerSchema = z.object({
   refused: z.string().optional(),
-  /** Made before under the same reference, so that nothing was changed. */
+  /** The reference was used before, so nothing changed. */
   repeated: z.boolean().optional(),
   last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
 });

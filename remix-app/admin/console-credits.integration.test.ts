@@ -50,10 +50,10 @@ test("credits are granted once by their reference, and the page says so", async 
 
 test("a reference of another amount, and more than is available, are refused at their fields", async () => {
   const used = await admin.browser.post(credits("grant"), { ...filled, amount: "500.50000001" });
-  expect([used.status, used.words]).toEqual([409, expect.stringContaining("was used for another amount")]);
+  expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
   const refused = await admin.browser.post(credits("withdraw"), much);
-  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("More than is available")]);
+  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("more than is available")]);
   const all = { ...much, amount: "100500.5" };
   expect((await admin.browser.post(credits("withdraw"), all)).location).toBe(`${credits()}?done=withdraw`);
   expect(await balance()).toBe("0");
@@ -65,7 +65,7 @@ test.each([
   ["less than none", { amount: "-1" }, "Enter a number of credits"],
   ["nine decimals", { amount: "0.000000001" }, "at most 8 decimals"],
   ["an exponent", { amount: "1e3" }, "Enter a number of credits"],
-  ["no reference", { reference: " " }, "Give a reference"],
+  ["no reference", { reference: " " }, "Enter a reference"],
   ["no reason", { reason: "" }, "Say why"],
   ["another name", { confirmation: "Orbits" }, "so nothing was changed"],
 ])("a grant with %s is refused", async (_, more, words) => {
@@ -77,7 +77,7 @@ test("changes a member's balance after their email is typed, and refuses the adm
   const grant = { ...filled, confirmation: person.email };
   expect((await admin.browser.post(credits("grant", "member"), grant)).status).toBe(303);
   const own = `/admin/credits/member/${admin.id}`;
-  expect((await admin.browser.get(own)).words).toContain("You cannot change your own credits");
+  expect((await admin.browser.get(own)).words).toContain("You can't change your own credits");
   const refused = await admin.browser.post(`${own}/grant`, { ...filled, confirmation: admin.email });
   expect(refused.status).toBe(403);
   for (const path of [`/admin/credits/app/${person.id}`, `/admin/credits/member/${workspaceId}`, credits("gift")]) {
@@ -127,11 +127,11 @@ test("a plan is added and edited, and a workspace is moved to it with what happe
   expect((await admin.browser.get(`${page}/plan`)).words).toContain("Test plan");
   const move = { reason: "They asked", confirmation: "Orbit", plan: planId, seen: "team" };
   const asked = await admin.browser.get(`${page}/plan?plan=${planId}`);
-  expect(asked.words).toContain("The workspace keeps its balance of 0 credits, which pays for nothing");
+  expect(asked.words).toContain("The workspace keeps its balance of 0 credits, unused until");
   expect((await admin.browser.post(`${page}/plan`, move)).location).toBe(`${page}?done`);
   expect((await admin.browser.post(`${page}/plan`, move)).status).toBe(409);
   expect((await admin.browser.get(page)).words).toContain("Test plan, paid by each member");
-  expect((await admin.browser.get(`/admin/plans/${planId}`)).words).toContain("It cannot change");
+  expect((await admin.browser.get(`/admin/plans/${planId}`)).words).toContain("This can't change");
 });
 
 test("the studio's pages say that credits are low or used up", async () => {

@@ -142,10 +142,10 @@ test("of two admins who saw the same price one adds the next", async () => {
   expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
 });
 
-describe("a model that is made on the console's pages", () => {
+describe("a model that is added on the console's pages", () => {
   const id = `${model}-made`;
   const page = (step: string, more = {}) => `/admin/models/${step}?${new URLSearchParams({ model: id, ...more })}`;
-  /** What the form of a step's page is sent with, besides what the admin fills in. */
+  /** The hidden fields of the form on a step's page. */
   async function hiddenOn(path: string, browser = admin.browser) {
     const { text } = await browser.get(path);
     const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)];
@@ -257,7 +257,7 @@ describe("a model that is made on the console's pages", () => {
       [id],
     );
     const cancel = page("cancel-price", { price: row?.id ?? "" });
-    expect((await admin.browser.get(cancel)).words).toContain("holds until another one begins");
+    expect((await admin.browser.get(cancel)).words).toContain("applies until another one begins");
     expect(await change(cancel, {})).toMatchObject(done);
     expect(await query("select upper(valid) as until from ai.model_prices where model_id = $1", [id])).toEqual([
       { until: null },

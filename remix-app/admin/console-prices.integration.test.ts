@@ -121,7 +121,7 @@ test("the command line prints the same, and changes nothing", async () => {
 test.each([
   ["without a reason", { reason: " " }, "Say why"],
   ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
-  ["from the past", { from: "2026-01-01T00:00" }, "begin now or later"],
+  ["from the past", { from: "2026-01-01T00:00" }, "can't begin in the past"],
   ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
 ])("no prices are added %s", async (_, more, words) => {
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));
@@ -175,7 +175,7 @@ describe("a price file", () => {
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 
-  test("is larger than other forms for people who are signed in alone, and on this page alone", async () => {
+  test("may be larger than other forms only on this page, for people who are signed in", async () => {
     const large = files(Buffer.alloc(128 * 1024));
     const { base } = readStack();
     expect((await openBrowser(base).post(address, large)).status).toBe(413);

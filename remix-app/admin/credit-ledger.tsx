@@ -14,7 +14,7 @@ const kinds: Record<Entry["kind"], string> = {
   refund: "Refund",
 };
 
-/** A page of an account's ledger, with runs of all workspaces. */
+/** Shows a page of an account's ledger, including runs in all workspaces. */
 export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
   const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
   const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));

@@ -18,7 +18,7 @@ const accountSchema = z.object({
   /** The workspace's name, or the member's email. */
   name: z.string(),
   personalUserId: z.uuid().nullable(),
-  /** The plan by which the account pays; null where it pays for nothing now. */
+  /** The plan that charges the account; null if none does now. */
   plan: z.object({ id: z.string(), name: z.string(), initialCredits: z.string(), lowCredits: z.string() }).nullable(),
   /** Null until a grant or the first call opens the account. */
   account: z
@@ -43,14 +43,14 @@ const accountSchema = z.object({
     }),
   ),
 });
-/** What a workspace or a member has to pay with, and a page of its ledger. */
+/** The credit account of a workspace or member, with a page of its ledger. */
 export type CreditAccount = z.infer<typeof accountSchema>;
 
 const entriesShown = 50;
 const readPosition = (cursor: string) => (/^[1-9]\d{0,17}$/.test(cursor) ? cursor : null);
 
 /**
- * The account of a workspace or member, by the parts of the address.
+ * Returns the account of a workspace or member.
  * @throws Response 404 for an unknown owner, 400 INVALID_REQUEST for a cursor that is not a ledger position
  */
 export async function requireCreditAccount(
@@ -88,7 +88,7 @@ export const creditChangeSchema = confirmedChangeSchema.extend({
   reference: z
     .string()
     .trim()
-    .min(1, "Give a reference, such as the number of an invoice")
+    .min(1, "Enter a reference, such as an invoice number")
     .max(120, "At most 120 characters")
     .refine((text) => !/\p{Cc}/u.test(text), "Enter one line"),
   description: z
@@ -99,7 +99,7 @@ export const creditChangeSchema = confirmedChangeSchema.extend({
     .transform((text) => text || null),
 });
 
-/** A reference for a new form: sending the form twice makes one change. */
+/** Proposes a reference for a new form, so that sending it twice makes one change. */
 export function newReference(): string {
   return `console-${new Date().toISOString().slice(0, 10)}-${crypto.randomUUID().slice(0, 8)}`;
 }
@@ -122,7 +122,7 @@ export function changeCredits(
 
 const oneself = {
   status: 403,
-  message: "You cannot change your own credits: ask another admin.",
+  message: "You can't change your own credits. Ask another admin.",
 } as const;
 
 const refusals = {
@@ -131,24 +131,24 @@ const refusals = {
   invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
   insufficient: {
     status: 409,
-    message: "More than is available, which is the balance less what calls in progress hold.",
+    message: "This is more than is available: the balance minus what calls in progress hold.",
     field: "amount",
   },
   reference_used: {
     status: 409,
-    message: "This reference was used for another amount. Look at the ledger, or choose another reference.",
+    message: "This reference was already used for another amount. Check the ledger, or enter another reference.",
     field: "reference",
   },
 } as const;
 
-/** What a grant or a withdrawal does, one sentence each. */
+/** Describes a grant or a withdrawal, one sentence each. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const held = account
     ? `The balance is ${account.balance} credits, of which ${account.available} are available.`
     : "The account is not open yet.";
   if (step === "withdraw") {
     return [
-      `From the moment you confirm, ${name} has fewer credits. At most what is available can be withdrawn.`,
+      `From the moment you confirm, ${name} has fewer credits. You can withdraw at most what is available.`,
       held,
       "Calls in progress keep what they hold.",
     ];
@@ -159,6 +159,6 @@ export function creditEffects(step: CreditStep, { name, plan, account }: CreditA
     ...(account === null && plan
       ? [`The grant opens it with the plan's ${plan.initialCredits} initial credits first.`]
       : []),
-    ...(plan === null ? ["It pays for nothing now: the plan charges somebody else."] : []),
+    ...(plan === null ? ["It isn't charged now: the plan charges another account."] : []),
   ];
 }

@@ -36,7 +36,7 @@ const workspace: ConsoleWorkspace = {
 };
 
 test.each([
-  ["to members", { plan, account }, free, "keeps its balance of 850.00000001 credits, which pays for nothing"],
+  ["to members", { plan, account }, free, "keeps its balance of 850.00000001 credits, unused until"],
   ["to members, without a balance", { plan, account: null }, free, "The workspace has no balance."],
   ["to the workspace", { plan: free, account }, plan, "from its own balance, which is 850.00000001 credits"],
   [
@@ -66,7 +66,7 @@ test("a grant says that it opens a missing account with the initial credits, and
   const opens = "with the plan's 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
-  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It pays for nothing now");
+  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It isn't charged now");
 });
 
 test("a withdrawal says how much is available", () => {

@@ -5,7 +5,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
 import { policyWords } from "./words.ts";
 
-/** Accounts as a table; a small screen shows who, and what is special about them. */
+/** Lists accounts. A small screen shows only their names and badges. */
 export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] }) {
   return (
     <DataTable
@@ -50,7 +50,7 @@ function nameOf({ id, email }: FoundAccount) {
 
 type Badge = { label: string; tone: keyof typeof tones };
 
-/** What is special about an account, the worst first. */
+/** Returns an account's badges, most serious first. */
 function badgesOf(account: Omit<FoundAccount, "createdAt" | "lastSignInAt">): Badge[] {
   const { deleted, banned, confirmed, admin, policy, singleSignOn } = account;
   const badges: (Badge | false)[] = [

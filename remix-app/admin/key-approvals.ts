@@ -18,7 +18,7 @@ const workspacesSchema = z.array(
     liveKeys: z.number(),
     approvedAt: z.string().nullable(),
     approvedBy: z.string().nullable(),
-    /** The open request for approval. `requestedAt` names it. */
+    /** The open request for approval. `requestedAt` identifies it. */
     request: z
       .object({ requestedAt: z.string(), requestedBy: z.string().nullable(), note: z.string().nullable() })
       .nullable(),
@@ -59,7 +59,7 @@ export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: Ap
   return personalUserId === id ? oneself.message : null;
 }
 
-/** The steps that decide about a workspace's keys, by their last part of the address. */
+/** Decisions on a workspace's keys, by the last segment of their URL. */
 export const approvalSteps = {
   approve: { title: "Approve keys", done: "The workspace can create and rotate keys now." },
   decline: { title: "Decline the request", done: "The request is declined." },
@@ -134,8 +134,8 @@ const requestsSchema = z.array(
 export type WaitingWorkspace = z.infer<typeof requestsSchema>[number];
 
 /**
- * A page of the workspaces that wait for approval, longest first.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 503 UNAVAILABLE
+ * Returns a page of the workspaces that wait for approval, oldest request first.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function listApprovalRequests(
   context: AppLoadContext,
@@ -148,7 +148,7 @@ export async function listApprovalRequests(
   return { waiting, nextCursor };
 }
 
-/** How many workspaces wait for approval, counted to 1,001. @throws Response 503 UNAVAILABLE */
+/** Counts the workspaces that wait for approval, up to 1,001. @throws Response 503 UNAVAILABLE */
 export function countApprovalRequests(context: AppLoadContext): Promise<number> {
   return callFunction(context, { name: "private.count_approval_requests", schema: z.number() });
 }

@@ -8,13 +8,13 @@ import { multiplierText } from "./model-preview.ts";
 import { stepPath } from "./model-scope.ts";
 import { type ConsoleModel, type ConsoleRoute, grantedWorkspacesShown, modelFaults } from "./models.ts";
 
-/** Why callers cannot use the model, if they cannot. */
+/** Says why callers can't use the model, if so. */
 export function ModelState({ model }: { model: ConsoleModel }) {
   const faults = [...(model.enabled ? [] : ["Disabled: callers get 404"]), ...modelFaults(model)];
   if (faults.length === 0) return null;
   return (
     <Notice tone="warn">
-      <p>Callers cannot use this model yet.</p>
+      <p>Callers can't use this model yet.</p>
       <ul className="list-disc pl-5">
         {faults.map((fault) => (
           <li key={fault}>{fault}</li>
@@ -30,7 +30,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   return (
     <Card
       title="Settings"
-      lead="The id and kind never change. A model that was ever enabled cannot be deleted, because runs refer to it. Disable it instead."
+      lead="The id and kind never change. A model that was ever enabled can't be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
           <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
@@ -68,7 +68,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
   return (
     <Card
       title="Routes"
-      lead="Tried in order. The console cannot see the providers' settings in the functions' environment: npm run doctor finds a route without them."
+      lead="Tried in order. The console can't see the providers' settings: npm run doctor finds routes without them."
       action={<ButtonLink href={stepPath("route", { model: id })}>Add a route</ButtonLink>}
     >
       <DataTable
@@ -90,7 +90,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
             small: "aside",
             cell: ({ enabled, providerId }) => {
               if (!enabled) return <span className="text-muted">Disabled</span>;
-              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: not asked</span>;
+              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: skipped</span>;
             },
           },
           { label: "Billing and time limits", cell: (route) => routeRules(route) },
@@ -180,7 +180,7 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
           <input type="hidden" name="model" value={id} />
           <Field
             name="workspace"
-            label="Workspace's id"
+            label="Workspace id"
             hint={`Only the first ${grantedWorkspacesShown} workspaces by name are listed.`}
             required
           />

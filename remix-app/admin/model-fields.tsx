@@ -6,7 +6,7 @@ import { count } from "./words.ts";
 
 type Failed = FailedChange | undefined;
 
-/** A text field of a change: what was typed, or what is the case. */
+/** A text field with what was typed, or the current value. */
 function ChangeField({
   name,
   value,
@@ -80,13 +80,13 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       />
       <ChangeField
         name="voices"
-        hint="Of a speech model, separated by commas. The first one is used where a call names none."
+        hint="For speech models, separated by commas. The first is the default."
         value={voices.join(", ")}
         failed={failed}
       />
       <ChangeTick
         name="studioDefault"
-        hint="Off: the model answers 404 to all workspaces, even with a grant."
+        hint="Off: callers in all workspaces get 404, even with a grant."
         value={studioDefault}
         failed={failed}
       />
@@ -94,7 +94,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
         <ChangeTick
           name="isDefault"
           label={`Default ${kind} model`}
-          hint="Used by calls that may leave out the model: speech and the legacy endpoint."
+          hint="Used by calls without a model: speech and the legacy endpoint."
           value={isDefault}
           failed={failed}
         />
@@ -103,7 +103,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
   );
 }
 
-/** A route of a model: where it is, how it is billed, and how long it may take. */
+/** The fields of a route: its provider, billing and time limits. */
 export function RouteFields({
   model: { id, routes },
   route,
@@ -130,14 +130,14 @@ export function RouteFields({
       />
       <ChangeField
         name="providerModel"
-        hint="At Azure, the deployment's."
+        hint="For Azure, the deployment name."
         value={route?.providerModel ?? id}
         failed={failed}
       />
       <ChangeTick name="enabled" value={route?.enabled ?? true} failed={failed} />
       <ChangeTick
         name="trustsStatedCost"
-        hint="The cost that the provider states is the run's cost. Prices still set the reservation."
+        hint="Charges the cost that the provider states. Prices still set the reservation."
         value={route?.trustsStatedCost ?? false}
         failed={failed}
       />
@@ -161,7 +161,7 @@ export function RouteFields({
   );
 }
 
-/** To whom a model is granted: a plan that does not have it, or one workspace. */
+/** Chooses who gets the model: a plan without it, or one workspace. */
 export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
   return (
     <>
@@ -175,7 +175,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
             </option>
           ))}
       </Select>
-      <ChangeField name="workspace" hint="Only without a plan." failed={failed} />
+      <ChangeField name="workspace" hint="Leave empty if you choose a plan." failed={failed} />
     </>
   );
 }

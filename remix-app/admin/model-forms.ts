@@ -2,7 +2,7 @@ import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
 
-// What the forms of the catalogue hold, besides the reason and the confirmation.
+// Fields of the catalogue's forms, except the reason and the confirmation.
 
 const mostInteger = 2_147_483_647;
 
@@ -74,7 +74,7 @@ export const modelFields = withVoices(
   settings.extend({
     version,
     isDefault: ticked,
-    /** The default of the kind when the page was made. */
+    /** The default of the kind when the page was loaded. */
     defaultOfKind: z.string().transform((id) => id || null),
   }),
 );
@@ -113,7 +113,7 @@ export const routeFields = z.object({
     .trim()
     .toLowerCase()
     .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the id of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
-  providerModel: text("the provider's name of the model", 200),
+  providerModel: text("the provider's model name", 200),
   enabled: ticked,
   trustsStatedCost: ticked,
   tierMultipliers,
@@ -129,14 +129,14 @@ export const grantFields = z
     workspace: z
       .literal("")
       .transform(() => null)
-      .or(z.string().trim().pipe(z.uuid("Enter the workspace's id"))),
+      .or(z.string().trim().pipe(z.uuid("Enter a workspace id"))),
   })
   .refine(({ plan, workspace }) => (plan === null) !== (workspace === null), {
     path: ["workspace"],
-    error: "Choose a plan, or enter a workspace's id",
+    error: "Choose a plan, or enter a workspace id",
   });
 
-/** What the database takes of an amount: twelve digits and six decimals. */
+/** An amount that fits the database column: 12 digits and 6 decimals. */
 const amount = z
   .string({ error: "Enter an amount in USD" })
   .trim()
@@ -146,7 +146,7 @@ const optionalAmount = z
   .transform(() => null)
   .or(amount);
 
-/** A moment is given to the minute, in UTC; without one the price holds at once. */
+/** A time in UTC to the minute; without one, the price begins now. */
 export const priceFields = z.object({
   latest: z
     .string()
@@ -178,7 +178,7 @@ export const priceFields = z.object({
   requestFeeUsd: optionalAmount,
 });
 
-/** What the admin saw of a price: the one before it, and its end. */
+/** The previous price and the end, as the admin saw them. */
 export const cancelFields = z.object({
   previous: z
     .string()

@@ -1,7 +1,7 @@
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { usd } from "./words.ts";
 
-/** What each field of a model, a route and a grant is called. */
+/** Labels of the fields of models, routes and grants. */
 export const fieldLabels = {
   id: "Id",
   displayName: "Name",
@@ -13,14 +13,14 @@ export const fieldLabels = {
   isDefault: "Default of its kind",
   position: "Order",
   providerId: "Provider",
-  providerModel: "Provider's name of the model",
+  providerModel: "Provider's model name",
   enabled: "Enabled",
   trustsStatedCost: "Trust the stated cost",
   tierMultipliers: "Tier multipliers",
   firstByteSeconds: "Seconds to the first byte",
-  idleSeconds: "Seconds of silence",
+  idleSeconds: "Seconds between chunks",
   totalSeconds: "Seconds in total",
-  workspace: "Workspace's id",
+  workspace: "Workspace id",
 } as const;
 
 export const priceLabels = {
@@ -50,7 +50,7 @@ function valueText(value: unknown): string {
   return typeof value === "string" && value !== "" ? value : "none";
 }
 
-/** Each field that a change alters, with its value before and after. Without anything before, each field that is set. */
+/** Lists each changed field with its values before and after; for a new record, each field that is set. */
 export function fieldChanges(before: object | null, after: object): string[] {
   const [old, now] = [Object(before), Object(after)] as Record<string, unknown>[];
   const lines = Object.entries(fieldLabels).flatMap(([name, label]) => {
@@ -64,7 +64,7 @@ export function fieldChanges(before: object | null, after: object): string[] {
 
 export type Amounts = Pick<ModelPrice, keyof typeof priceLabels>;
 
-/** What a new price changes: each amount, and which price it ends and when it ends itself. */
+/** Describes a new price: each amount, when it begins and ends, and which price it ends. */
 export function priceChanges(
   { prices }: Pick<ConsoleModel, "prices">,
   asked: Amounts & Pick<ModelPrice, "providerId" | "serviceTier" | "minInputTokens" | "from">,
@@ -80,7 +80,7 @@ export function priceChanges(
   const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
   const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
   return [
-    `The price begins ${asked.from ? `at ${minuteOf(asked.from)}` : "when you confirm"} and holds until ${
+    `The price begins ${asked.from ? `at ${minuteOf(asked.from)}` : "when you confirm"} and applies until ${
       next?.from ? `the next price begins at ${minuteOf(next.from)}` : "another price is added"
     }.`,
     old
@@ -103,7 +103,7 @@ function amountText(amount: string | null): string {
   return amount === null ? "none" : usd(amount);
 }
 
-/** How many times an amount another one is, where it is at least twice or at most half, to catch a slip of the point. */
+/** Shows the factor if an amount at least doubles or halves, to catch a misplaced decimal point. */
 function timesText(from: string | null, to: string | null): string {
   const times = Number(to) / Number(from);
   if (!Number.isFinite(times) || times === 0 || (times > 0.5 && times < 2)) return "";

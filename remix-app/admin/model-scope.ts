@@ -5,7 +5,7 @@ import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
 import { count } from "./words.ts";
 
-/** As the form for a new model begins. */
+/** Initial values of the form for a new model. */
 const newModel: ConsoleModel = {
   id: "",
   kind: "chat",
@@ -42,7 +42,7 @@ function workspaceName({ workspaces }: ConsoleModel, workspace: string | null): 
   return found?.name ?? z.uuid().safeParse(workspace).data;
 }
 
-/** The address of a step's page. */
+/** Returns the URL of a step's page. */
 export function stepPath(step: ModelStep, about: Record<string, string>): string {
   return `/admin/models/${step}?${new URLSearchParams(about)}`;
 }
@@ -50,7 +50,7 @@ export function stepPath(step: ModelStep, about: Record<string, string>): string
 const mostTokens = 2_147_483_647;
 
 /**
- * Reads what a step is about from its address.
+ * Loads the subject of a step from its URL.
  * @throws Response 404 for an unknown model, route, price, provider or grant
  */
 export async function requireScope(

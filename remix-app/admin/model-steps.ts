@@ -15,7 +15,7 @@ import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } fr
 import type { InfrastructureAdmin } from "./require-admin.ts";
 import { usd } from "./words.ts";
 
-/** What a step is about, by its address. */
+/** The subject of a step, from its URL. */
 export interface StepScope {
   model: ConsoleModel;
   /** Null to add one. */
@@ -34,9 +34,9 @@ interface StepParts<Fields extends z.ZodType> {
   fields: Fields;
   /** What the admin saw, for the form. */
   hidden?: (scope: StepScope) => Record<string, string | number>;
-  /** What the filled-in form changes. Without it, the effects say all. */
+  /** What the filled-in form changes; absent if the effects say everything. */
   preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
-  /** The function of the database, and what it is called with. */
+  /** The database function and its arguments. */
   sql: string;
   change: (scope: StepScope, asked: z.output<Fields>) => Record<string, unknown>;
 }
@@ -74,7 +74,7 @@ export const modelSteps = {
     title: "Edit the model",
     effects: ({ model }) => [
       `The settings apply to calls of ${model.displayName} from the moment you confirm. ${never}`,
-      "A model that is not offered to workspaces answers 404 to all of them, even with a grant.",
+      "If the model is not offered to workspaces, callers in all of them get 404, even with a grant.",
     ],
     fields: modelFields,
     hidden: (scope) => ({
@@ -107,7 +107,7 @@ export const modelSteps = {
   disable: defineStep({
     title: "Disable the model",
     effects: ({ model }) => [
-      `From the moment you confirm, calls of ${model.displayName} get 404. Calls that run now finish.`,
+      `From the moment you confirm, calls of ${model.displayName} get 404. Calls in progress finish.`,
       ...(model.isDefault ? [`It is the default ${model.kind} model: calls that name no model get 404, too.`] : []),
       "Its routes, prices, grants and runs stay.",
     ],
@@ -128,8 +128,8 @@ export const modelSteps = {
   route: defineStep({
     title: ({ route }) => (route ? "Edit the route" : "Add a route"),
     effects: ({ model }) => [
-      `From the moment you confirm, calls of ${model.displayName} try its enabled routes in order. Calls that run now keep theirs.`,
-      "A route is skipped without a price for its provider, and without the provider's settings in the functions' environment, which the console cannot see. npm run doctor checks both.",
+      `From the moment you confirm, calls of ${model.displayName} try its enabled routes in order. Calls in progress keep theirs.`,
+      "A route is skipped without a price for its provider or without the provider's settings, which the console can't see. npm run doctor checks both.",
     ],
     fields: routeFields,
     hidden: seen,
@@ -146,11 +146,11 @@ export const modelSteps = {
   "remove-route": defineStep({
     title: "Remove the route",
     effects: ({ model, route }) => [
-      `From the moment you confirm, calls of ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Calls that run now finish.`,
+      `From the moment you confirm, calls of ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Calls in progress finish.`,
       ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
         ? ["The other routes keep their order."]
         : ["No enabled route is left: calls get 404."]),
-      "The provider's prices stay, and hold again if you add a route to it.",
+      "The provider's prices stay, and apply again if you add a route to it.",
     ],
     fields: versionFields,
     hidden: seen,
@@ -160,7 +160,7 @@ export const modelSteps = {
   grant: defineStep({
     title: "Grant the model",
     effects: ({ model }) => [
-      `From the moment you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName}, as far as their own policy and keys allow it.`,
+      `From the moment you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName} if their policy and keys allow it.`,
       ...(model.enabled ? [] : ["The model is disabled: callers get 404 until you enable it."]),
     ],
     fields: grantFields,
@@ -170,7 +170,7 @@ export const modelSteps = {
   withdraw: defineStep({
     title: "Withdraw the grant",
     effects: ({ model, grantee: { name } }) => [
-      `From the moment you confirm, ${name} cannot call ${model.displayName}, except by another grant. Calls that run now finish.`,
+      `From the moment you confirm, ${name} can't call ${model.displayName}, except through another grant. Calls in progress finish.`,
     ],
     fields: z.object({}),
     sql: "set_model_grant",
@@ -205,8 +205,8 @@ export const modelSteps = {
       return [
         `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && minuteOf(price.from)} is deleted: ${usd(price?.inputUsd ?? null)} for input, ${usd(price?.outputUsd ?? null)} for output.`,
         previous
-          ? `The price that began ${previous.from ? `at ${minuteOf(previous.from)}` : "with the model"} holds ${end}.`
-          : `There is no price before it: calls at this provider have none ${end}.`,
+          ? `The price that began ${previous.from ? `at ${minuteOf(previous.from)}` : "with the model"} applies ${end}.`
+          : `There is no previous price: calls to this provider have no price ${end}.`,
         "A price can be cancelled up to a minute before it begins.",
       ];
     },
@@ -235,7 +235,7 @@ function previousPrice(model: ConsoleModel, price: ModelPrice): ModelPrice | und
   );
 }
 
-/** Makes the change of a step. */
+/** Applies a step's change. */
 export function changeModel(
   context: AppLoadContext,
   { admin, step, change }: { admin: InfrastructureAdmin; step: ModelStep; change: Record<string, unknown> },
@@ -246,17 +246,17 @@ export function changeModel(
 const refusals = {
   not_found: { status: 404, message: "There is no such model or route." },
   id_taken: { status: 409, message: "Another model has this id." },
-  taken: { status: 409, message: "Another price begins at that very time. Choose another time." },
-  invalid: { status: 400, message: "The database does not take these values." },
+  taken: { status: 409, message: "Another price begins at the same time. Choose another time." },
+  invalid: { status: 400, message: "The database refused these values." },
   default_changed: {
     status: 409,
     message: "Another model became the default of its kind after you opened this page. Nothing was changed.",
   },
-  used: { status: 409, message: "The model was enabled before, so it cannot be deleted. Disable it instead." },
+  used: { status: 409, message: "The model was enabled before, so it can't be deleted. Disable it instead." },
   route_taken: { status: 409, message: "The model already has this route." },
   no_grantee: { status: 404, message: "There is no such plan or workspace." },
   oneself: { status: 403, message: "You can't decide about your own personal workspace. Ask another admin." },
   no_route: { status: 400, message: "The model has no route to this provider." },
-  past: { status: 400, message: "A price begins now or later, since past calls keep the price they were charged at." },
+  past: { status: 400, message: "A price can't begin in the past: past calls keep the price they were charged at." },
   started: { status: 409, message: "The price has begun, or begins within a minute. Add another price instead." },
 } as const;

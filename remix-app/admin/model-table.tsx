@@ -2,14 +2,14 @@ import { DataTable } from "../ui/data-table.tsx";
 import { type CatalogueModel, type ModelPrice, modelFaults } from "./models.ts";
 import { usd } from "./words.ts";
 
-/** What the first provider charges that has a price, which is the one usually asked. */
+/** The price at the first provider that has one, which usually serves the call. */
 function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
   const current = prices.filter((price) => price.current);
   const first = providers.find((id) => current.some(({ providerId }) => providerId === id));
   return current.find(({ providerId }) => providerId === first);
 }
 
-/** The catalogue: which models there are, whether callers can use them, and what they cost now. */
+/** Lists the catalogue's models with their state and current prices. */
 export function ModelTable({ models, empty }: { models: readonly CatalogueModel[]; empty: string }) {
   return (
     <DataTable

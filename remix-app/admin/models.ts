@@ -41,7 +41,7 @@ const listedSchema = z.object({
   hasRoute: z.boolean(),
   hasPrice: z.boolean(),
   hasGrant: z.boolean(),
-  /** In the order in which they are asked. */
+  /** In the order they are tried. */
   providers: z.array(z.string()),
   prices: z.array(priceSchema),
 });
@@ -63,23 +63,23 @@ const routeSchema = z.object({
 export type ConsoleRoute = z.infer<typeof routeSchema>;
 
 const modelSchema = listedSchema.extend({
-  /** Of its settings and routes; goes with the next change of them. */
+  /** A digest of its settings and routes. */
   version: z.string(),
   contextWindow: z.number().nullable(),
   outputLimit: z.number().nullable(),
   voices: z.array(z.string()),
   isDefault: z.boolean(),
   defaultOfKind: z.string().nullable(),
-  /** It was never enabled. */
+  /** Whether it was never enabled. */
   canDelete: z.boolean(),
   /** In order. */
   routes: z.array(routeSchema),
-  /** All of them, each with its workspaces, for {@link countText}. */
+  /** All plans with their number of workspaces, for {@link countText}. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
-  /** The first {@link grantedWorkspacesShown} that it is granted to by themselves. */
+  /** The first {@link grantedWorkspacesShown} workspaces with a grant of their own. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
 });
-/** A model with everything that the console changes. */
+/** A model with everything the console can edit. */
 export type ConsoleModel = z.infer<typeof modelSchema>;
 
 /** As private.granted_workspaces returns them. */

@@ -28,7 +28,7 @@ export function PlanFields({ plan, failed }: Props) {
       {plan?.payerFixed ? (
         <>
           <input type="hidden" name="payer" value={plan.payer} />
-          <p>Calls are paid by: {payerWords[plan.payer]}. It cannot change, since accounts pay by this plan.</p>
+          <p>Calls are paid by: {payerWords[plan.payer]}. This can't change, because accounts pay for this plan.</p>
         </>
       ) : (
         <Select name="payer" label="Calls are paid by" defaultValue={failed?.typed.payer ?? plan?.payer ?? "workspace"}>

@@ -13,7 +13,7 @@ export const planSchema = z.object({
   /** This and the credits below are exact decimal text. */
   markup: z.string(),
   initialCredits: z.string(),
-  /** Null: the default, which is in `warnsBelow`. */
+  /** Null for the default; `warnsBelow` has the effective value. */
   lowCredits: z.string().nullable(),
   warnsBelow: z.string(),
   requestsPerMinute: z.number().nullable(),
@@ -21,13 +21,13 @@ export const planSchema = z.object({
   workspaces: z.number(),
   /** How many models it grants. */
   models: z.number(),
-  /** Whether an account pays by it, so that its payer cannot change. */
+  /** Whether an account pays for it, so that its payer cannot change. */
   payerFixed: z.boolean(),
   version: z.string(),
 });
 export type Plan = z.infer<typeof planSchema>;
 
-/** What the payer of a plan is called. */
+/** Labels of a plan's payer. */
 export const payerWords = { member: "Each member", workspace: "The workspace" } as const;
 
 const count = (most: number) =>
@@ -46,7 +46,7 @@ const count = (most: number) =>
     });
 
 const planFields = confirmedChangeSchema.extend({
-  name: z.string().trim().min(1, "Name the plan").max(80, "At most 80 characters"),
+  name: z.string().trim().min(1, "Enter a name").max(80, "At most 80 characters"),
   payer: z.enum(["member", "workspace"]),
   markup: z
     .string()
@@ -77,7 +77,7 @@ export function listPlans(context: AppLoadContext): Promise<Plan[]> {
   return callFunction(context, { name: "private.list_plans", schema: z.array(planSchema) });
 }
 
-/** @throws Response 404 where there is no such plan */
+/** @throws Response 404 if the plan does not exist */
 export async function requirePlan(context: AppLoadContext, id: string): Promise<Plan> {
   const args = { only_id: id };
   const [plan] = await callFunction(context, { name: "private.list_plans", args, schema: z.array(planSchema) });
@@ -103,7 +103,7 @@ export function savePlan(
 const refusals = {
   not_found: { status: 404, message: "There is no such plan." },
   taken: { status: 409, message: "A plan with this id exists." },
-  payer_fixed: { status: 409, message: "Accounts pay by this plan, so its payer cannot change. Add another plan." },
+  payer_fixed: { status: 409, message: "Accounts pay for this plan, so its payer can't change. Add another plan instead." },
 } as const;
 
 /** What happens when a plan is saved, one sentence each. */

@@ -11,19 +11,19 @@ const head = "pr-4 pb-2 font-medium last:pr-0";
 const wide = "hidden sm:table-cell";
 const number = "text-right tabular-nums";
 
-/** The prices of a model, those to come first. */
+/** Lists a model's prices, future ones first. */
 export function PriceCard({ model }: { model: CatalogueModel }) {
   const { id, providers, prices } = model;
   const shown = shownPrices(prices);
   return (
     <Card
       title="Prices"
-      lead="A price is never edited. Add one from a time on; until a minute before it begins, you can cancel it."
+      lead="A price is never edited: add a new one. You can cancel it until a minute before it begins."
     >
       <div className="space-y-4">
         <PriceTable id={id} prices={shown} />
         {shown.length < prices.length ? (
-          <p className="text-muted">The {pastPricesShown} newest of the past prices. The audit log has all of them.</p>
+          <p className="text-muted">Shows the {pastPricesShown} newest past prices. The audit log has all of them.</p>
         ) : null}
         {providers.length === 0 ? <p className="text-muted">Add a route first: prices are for its provider.</p> : null}
         <div className="flex flex-wrap gap-3 empty:hidden">
@@ -66,7 +66,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
 
 const pastPricesShown = 50;
 
-/** The prices of now and of later, and the newest of the past, in the order that they have. */
+/** The current and future prices and the newest past ones, in order. */
 export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
   const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
   const past = prices.filter((price) => endOf(price) <= now);
@@ -87,10 +87,12 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
     return <p className="text-muted">No price: callers get 404. Add a price for a provider of an enabled route.</p>;
   return (
     <table className="w-full text-left">
-      <caption className="pb-2 text-left text-muted text-small">USD per million tokens, fees per request</caption>
+      <caption className="pb-2 text-left text-muted text-small">
+        USD per million tokens; fees per request
+      </caption>
       <thead className="text-muted text-small">
         <tr>
-          <th className={head}>Holds</th>
+          <th className={head}>Valid</th>
           <th className={`${head} ${wide}`}>Provider</th>
           <th className={`${head} ${number}`}>Input</th>
           <th className={`${head} ${wide} ${number}`}>Cached</th>
@@ -139,7 +141,7 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
   );
 }
 
-/** Which calls a price is for. */
+/** Says which calls a price applies to. */
 function PriceScope({ price: { providerId, serviceTier, minInputTokens } }: { price: ModelPrice }) {
   return (
     <>

@@ -12,7 +12,7 @@ const hints = {
   audioInputUsd: "Empty: audio is refused.",
   audioOutputUsd: "Empty: same as output.",
   imageInputUsd: "Empty: same as input.",
-  requestFeeUsd: "USD for each request that the provider charges a fee for. Empty: none.",
+  requestFeeUsd: "USD per request that the provider charges a fee for. Empty: none.",
 } as const;
 const amounts = Object.keys(hints) as (keyof typeof hints)[];
 

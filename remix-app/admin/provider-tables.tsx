@@ -5,7 +5,7 @@ import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
 
-/** Each provider: what it answered and failed lately, by class of failure. */
+/** Lists each provider's recent answers, and failures by class. */
 export function HealthTable({ health, now }: { health: readonly ProviderHealth[]; now: string }) {
   return (
     <DataTable
@@ -32,7 +32,7 @@ export function HealthTable({ health, now }: { health: readonly ProviderHealth[]
           cell: ({ answeredLastHour }) => formatCount(answeredLastHour),
         },
         { label: "Failed in the last hour", numeric: true, cell: ({ failedLastHour }) => formatCount(failedLastHour) },
-        { label: "Failures of 24 hours", cell: ({ failures }) => <Failures failures={failures} now={now} /> },
+        { label: "Failures in 24 hours", cell: ({ failures }) => <Failures failures={failures} now={now} /> },
       ]}
     />
   );
@@ -61,7 +61,7 @@ function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now
   );
 }
 
-/** Routes that runs skipped lately. */
+/** Lists the routes that recent runs skipped. */
 export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[]; now: string }) {
   return (
     <DataTable
@@ -88,7 +88,7 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
   );
 }
 
-/** What providers served and charged over all workspaces, by the account that they bill. */
+/** Lists what providers served and charged in all workspaces, by billing account. */
 export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] }) {
   const decimals = columnDecimals(usage.map(({ costUsd }) => costUsd));
   return (
@@ -96,7 +96,7 @@ export function ProviderUsageTable({ usage }: { usage: readonly ProviderUsage[] 
       caption="Usage by provider and account"
       rows={usage}
       rowKey={({ provider, billingName, billingAccount }) => JSON.stringify([provider, billingName, billingAccount])}
-      empty="No run in these days."
+      empty="No runs in these days."
       from="lg"
       columns={[
         {

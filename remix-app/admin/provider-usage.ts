@@ -19,7 +19,7 @@ const healthSchema = z.array(
     failures: z.array(runAttempt.pick({ failure: true }).extend({ failed: z.number(), lastAt: z.string() })),
   }),
 );
-/** What a provider answered and failed lately. */
+/** A provider's recent answers and failures. */
 export type ProviderHealth = z.infer<typeof healthSchema>[number];
 
 const skippedSchema = z.array(
@@ -50,7 +50,7 @@ const usageSchema = z.array(
     costUsd: z.string(),
   }),
 );
-/** What a provider served and charged to an account, over all workspaces. */
+/** What a provider served and charged to an account, in all workspaces. */
 export type ProviderUsage = z.infer<typeof usageSchema>[number];
 
 /** Returns each provider's answers of the last hour and failures of the last day. @throws Response 503 UNAVAILABLE */

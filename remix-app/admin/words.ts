@@ -45,7 +45,7 @@ const attempts: Record<string, string> = {
   override_password: "passwords under an override",
 };
 
-/** What was tried, in words, also where it is of a later version. */
+/** Names a kind of attempt, including kinds of a later version. */
 export function attemptLabel(action: string): string {
   return attempts[action] ?? `${action.replaceAll("_", " ")} attempts`;
 }

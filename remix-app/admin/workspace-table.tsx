@@ -5,7 +5,7 @@ import { Notice } from "../ui/notice.tsx";
 import type { ApprovableWorkspace, WaitingWorkspace } from "./key-approvals.ts";
 import { count } from "./words.ts";
 
-/** How many workspaces wait for approval, with the way to their queue; nothing where none does. */
+/** Links to the approval queue, if workspaces wait. */
 export function WaitingNotice({ waiting }: { waiting: number }) {
   if (waiting === 0) return null;
   return (
@@ -17,14 +17,14 @@ export function WaitingNotice({ waiting }: { waiting: number }) {
   );
 }
 
-/** The workspaces that wait for approval, with what they want it for and the ways to answer. */
+/** Lists the workspaces that wait for approval, with links to decide. */
 export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[] }) {
   return (
     <DataTable
       caption="Workspaces that wait for approval"
       rows={waiting}
       rowKey={({ id }) => id}
-      empty="No workspace waits. Members request approval on their workspace's Keys page, and you get an email."
+      empty="No open requests. Members request approval on their workspace's Keys page, and you get an email."
       columns={[
         {
           label: "Workspace",

@@ -25,7 +25,7 @@ const workspaceSchema = z.object({
 /** A workspace as the console shows it. */
 export type ConsoleWorkspace = z.infer<typeof workspaceSchema>;
 
-/** @throws Response 404 where there is no such workspace */
+/** @throws Response 404 if the workspace does not exist */
 export async function requireConsoleWorkspace(
   context: AppLoadContext,
   workspaceId: string | undefined,
@@ -48,7 +48,7 @@ export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: Consol
 /** The form of a move. `seen` is the plan that the admin saw. */
 export const moveSchema = confirmedChangeSchema.extend({ plan: z.string(), seen: z.string() });
 
-/** Gives a workspace another plan than the one that the admin saw. */
+/** Moves a workspace from the plan that the admin saw to another. */
 export function moveWorkspace(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; workspace: string; plan: string; seen: string; reason: string },
@@ -58,7 +58,7 @@ export function moveWorkspace(
 
 const oneself = {
   status: 403,
-  message: "You cannot change the plan of your own personal workspace: ask another admin.",
+  message: "You can't change the plan of your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
@@ -67,7 +67,7 @@ const refusals = {
   no_plan: { status: 400, message: "There is no such plan, or the workspace has it already." },
 } as const;
 
-/** What a move to another plan does, one sentence each: above all, what happens to balances. */
+/** Describes a move to another plan, one sentence each, mainly what happens to balances. */
 export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
   return [
     `From the moment you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Calls in progress are charged as they began.`,
@@ -92,13 +92,13 @@ function balanceEffects({
       balance === null
         ? `The workspace pays for all calls from a balance of its own. ${opened}`
         : `The workspace pays for all calls from its own balance, which is ${balance} credits.`,
-      "Members keep their balances, which pay for nothing in this workspace any more.",
+      "Members keep their balances, but this workspace no longer uses them.",
     ];
   }
   return [
     `Each member pays for their calls from their own balance. ${opened}`,
     balance === null
       ? "The workspace has no balance."
-      : `The workspace keeps its balance of ${balance} credits, which pays for nothing until it is moved back.`,
+      : `The workspace keeps its balance of ${balance} credits, unused until it moves back.`,
   ];
 }

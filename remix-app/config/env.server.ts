@@ -62,8 +62,8 @@ const schema = z
     PRICE_SOURCE_URLS: list
       .pipe(
         z
-          .array(z.url({ protocol: /^https$/, error: "must hold https:// URLs, with a comma between" }))
-          .max(2, "may hold two URLs"),
+          .array(z.url({ protocol: /^https$/, error: "must be https:// URLs, separated by a comma" }))
+          .max(2, "may have at most two URLs"),
       )
       .default([]),
     MAILBOX_URL: z.url().optional(),

@@ -71,8 +71,8 @@ export function readKeyCursor(cursor: string, { length }: { length: number }): s
 }
 
 /**
- * A page of a list that was read whole. It begins at the start again when the cursor's record is gone.
- * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours
+ * Returns a page of a list in memory. Starts over if the cursor's record is gone.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor
  */
 export function pageOfAll<Row>(
   rows: readonly Row[],
@@ -84,7 +84,7 @@ export function pageOfAll<Row>(
   return pageOf(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
 }
 
-/** Characters. The longest cursor that a list answers is of usage by all its dimensions, with 590. */
+/** Characters. The longest cursor, of usage by all dimensions, has 590. */
 export const maxCursorLength = 1024;
 
 /** Which part of a list is asked for. */

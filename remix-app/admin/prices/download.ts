@@ -20,8 +20,8 @@ export type DownloadOptions = {
 };
 
 /**
- * Downloads a price file from a public https address. Each redirect is held to the same rule, and a name is checked as
- * it is connected to.
+ * Downloads a price file from a public https address. Redirects follow the same rule, and names are checked when
+ * connecting.
  * @throws UnreadablePrices with what to do
  */
 export async function downloadPrices(url: string, options: DownloadOptions = {}): Promise<string> {
@@ -49,18 +49,18 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
   );
 }
 
-/** @throws UnreadablePrices unless a URL is https and its host is public, as far as its text tells */
+/** @throws UnreadablePrices for a URL that is not https, has credentials or names a private host */
 function checkAddress(text: string, { isPrivate }: Pick<DownloadOptions, "isPrivate">): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== "https:") throw new UnreadablePrices("The URL of a price file must begin with https://.");
-  if (url.username || url.password) throw new UnreadablePrices("The URL of a price file must not hold credentials.");
+  if (url.username || url.password) throw new UnreadablePrices("The URL of a price file must not contain credentials.");
   const host = url.hostname.replace(/^\[|\]$/g, "");
   if (isPrivate ? isPrivate(host) : isPrivateHost(url.hostname)) throw leadsInside(url.host);
   return url;
 }
 
 function leadsInside(host: string): UnreadablePrices {
-  return new UnreadablePrices(`${host} is a private address. Download the file yourself, and use the file.`);
+  return new UnreadablePrices(`${host} is a private address. Download the file and use that.`);
 }
 
 async function get(
@@ -72,7 +72,7 @@ async function get(
     agent: false,
     signal,
     ca,
-    // What was checked is what is connected to.
+    // Connects to the address that was checked.
     lookup: publicLookup(resolve, isPrivate),
   });
   try {

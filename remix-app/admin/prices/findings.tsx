@@ -5,14 +5,14 @@ import type { Proposal } from "./proposal.ts";
 
 type Found = Omit<Proposal, "differences" | "same"> & { differences: number; same: number };
 
-/** What the comparison found, beyond the prices to choose from. */
+/** Summarizes the comparison. */
 export function Findings({ findings, shown }: { findings: Found; shown: number }) {
   const { sources, differences, same, missing, unpriced } = findings;
   return (
     <Card title={`Compared with ${sources.join(" and ")}`}>
       <div className="space-y-4">
         <ul className="list-disc space-y-1 pl-5">
-          <li>{count(differences, "price")} to review: a source states another amount, or there is none yet.</li>
+          <li>{count(differences, "price")} to review: a source states a different amount, or there is no price yet.</li>
           <li>{count(same, "price")} without a difference.</li>
           {differences > shown ? (
             <li>The first {shown} are below. Apply what you choose, then compare again for the others.</li>
@@ -22,7 +22,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
           <details>
             <summary className="cursor-pointer font-medium">{count(missing.length, "route")} not in the files</summary>
             <p className="text-muted text-small">
-              If a provider has another name there, name it under Providers and compare again.
+              If the files use another name for a provider, enter it under Providers and compare again.
             </p>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {missing.map(({ model, providerId, providerModel, name }) => (
@@ -36,7 +36,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {unpriced.length > 0 ? (
           <details>
             <summary className="cursor-pointer font-medium">
-              {count(unpriced.length, "route")} with charges that a price here cannot express
+              {count(unpriced.length, "route")} with charges that a price here can't express
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {unpriced.map(({ model, providerId, source, fields }) => (

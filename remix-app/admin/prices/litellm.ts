@@ -26,7 +26,7 @@ const classes: Readonly<Record<string, PriceClass>> = {
   input_cost_per_image_token: "imageInputUsd",
 };
 
-/** Fields of tokens that are charged here as a class. They matter only where they cost something else. */
+/** Fields that we charge as another class. They matter only if their price differs. */
 const chargedAs: Readonly<Record<string, PriceClass>> = {
   output_cost_per_reasoning_token: "outputUsd",
   input_cost_per_token_cache_hit: "cachedInputUsd",
@@ -87,7 +87,7 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
     }
     const as = Object.hasOwn(chargedAs, field) ? chargedAs[field] : undefined;
     const amount = value instanceof JsonNumber ? (exactOffer(value, 6).usd ?? value.text) : "";
-    // What is free and has no class adds nothing.
+    // A free charge without a class is ignored.
     if (!as && amount === "0") continue;
     rest.push({ name, amount, ...(as && { like: { aboveTokens, serviceTier, as } }) });
   }
@@ -105,7 +105,7 @@ function oneOf(offer: Offer, other: Offer = offer): Offer {
   return other.usd === offer.usd ? offer : { usd: null, note: `ambiguous: ${other.usd}, ${offer.usd}` };
 }
 
-/** What a tier does not state costs what it costs in the default tier of that size, then in the smaller ones. */
+/** A price that a tier lacks falls back to the default tier of the same size, then to smaller ones. */
 function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
   const { serviceTier, aboveTokens } = tier;
   const others = [`default ${aboveTokens}`, `${serviceTier} 0`, "default 0"].flatMap((key) => tiers.get(key) ?? []);
@@ -120,7 +120,7 @@ function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, Sou
 
 const searchField = "search_context_cost_per_query";
 
-/** A fee for each search. It is one price only if it does not depend on the size of the search's context. */
+/** The fee per search: one price only if it does not depend on the search's context size. */
 function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const { success, data: fees } = searchFees.safeParse(data[searchField]);
   const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];

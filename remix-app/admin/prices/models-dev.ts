@@ -25,7 +25,7 @@ const known = new Set([...classes.map(([name]) => name), "reasoning", "context_o
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
-  /** Of any size from 200k on, where the model has one tier: `tiers` has its size. */
+  /** A copy of the model's only tier, of any size from 200k up; `tiers` has the size. */
   context_over_200k: amounts.optional(),
   tiers: z
     .array(
@@ -65,7 +65,7 @@ function hasModels(value: unknown): value is { models: Record<string, unknown> }
 
 function readModel(entry: unknown): Pick<SourceModel, "tiers" | "unpriced"> {
   const { success, data } = model.safeParse(entry);
-  if (!success) return { tiers: [], unpriced: ["cost in a form that is not known"] };
+  if (!success) return { tiers: [], unpriced: ["cost in an unknown form"] };
   if (!data.cost) return { tiers: [], unpriced: [] };
   const { tiers = [], context_over_200k: over200k } = data.cost;
   const sizeOf = ({ tier }: (typeof tiers)[number]) => Number(tier.size.text);
@@ -75,7 +75,7 @@ function readModel(entry: unknown): Pick<SourceModel, "tiers" | "unpriced"> {
     ...sized.map((each) => readTier(each, { serviceTier: "default", aboveTokens: sizeOf(each) })),
     ...(over200k && tiers.length === 0 ? [readTier(over200k, { serviceTier: "default", aboveTokens: 200_000 })] : []),
   ];
-  const unpriced = sized.length < tiers.length ? ["tiers of a size that is not known"] : [];
+  const unpriced = sized.length < tiers.length ? ["tiers of unknown size"] : [];
   for (const [name, { cost: modeCost, provider: request }] of Object.entries(data.experimental?.modes ?? {})) {
     const serviceTier = request?.body?.service_tier;
     if (modeCost && serviceTier && serviceTierName.test(serviceTier))

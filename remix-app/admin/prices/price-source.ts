@@ -16,7 +16,7 @@ export const priceClasses = [
 ] as const;
 export type PriceClass = (typeof priceClasses)[number];
 
-/** What a source states for one class: USD as exact decimal text, or null with the reason why it cannot be taken. */
+/** What a source states for one class: USD as exact decimal text, or null with the reason. */
 export type Offer = { usd: string | null; note?: string };
 
 /** A source's prices for one service tier, for inputs above a number of tokens; 0 for all inputs. */
@@ -32,9 +32,9 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** As a price's column takes a service tier. */
+/** Matches what the service tier column accepts. */
 export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
-/** So that one token more is still a number of the column. */
+/** One token more must still fit the column. */
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** A price file that cannot be read. The message is for the admin. */
@@ -47,8 +47,7 @@ const mostWholeDigits = 12;
 const longestNumber = 100;
 
 /**
- * Returns an amount in USD times a power of ten, exactly. What has more decimals than a price may have is marked, never
- * rounded.
+ * Multiplies an amount in USD by a power of ten, exactly. An amount with too many decimals is marked, never rounded.
  */
 export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
   const decimal = text.length <= longestNumber ? readDecimalText(text) : null;

@@ -195,7 +195,7 @@ describe("models.dev's file", () => {
     ]);
     expect(entry(`{${base}, "tiers": [{${tier}, "tier": {"size": 0.5}}]}`)).toMatchObject({
       tiers: [{ aboveTokens: 0 }],
-      unpriced: ["tiers of a size that is not known"],
+      unpriced: ["tiers of unknown size"],
     });
   });
 
@@ -213,7 +213,7 @@ describe("models.dev's file", () => {
     expect(model?.unpriced).toEqual(["mode turbo"]);
   });
 
-  test("lists reasoning that costs more than output, and costs that are not known", () => {
+  test("lists reasoning that costs more than output, and costs in an unknown form", () => {
     expect(entry(`{"input": 1, "output": 3, "reasoning": 3.0}`)?.unpriced).toEqual([]);
     expect(entry(`{"input": 1, "output": 3, "reasoning": 4, "video": 1}`)?.unpriced).toEqual(["reasoning", "video"]);
     expect(entry(`{"input": 1, "output": 3, "tiers": "none"}`)).toMatchObject({

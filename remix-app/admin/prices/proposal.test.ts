@@ -55,7 +55,7 @@ const base = { inputUsd: "1", outputUsd: "2" };
 
 describe("a comparison", () => {
   test.each<[string, Partial<Known>, Amounts, Amounts, PriceClass, string | null]>([
-    ["takes zeros at the end for nothing", {}, base, base, "inputUsd", "same"],
+    ["ignores trailing zeros", {}, base, base, "inputUsd", "same"],
     ["finds a difference of the last digit", { inputUsd: "1.000001" }, base, {}, "inputUsd", "different"],
     ["says where sources disagree", {}, base, { inputUsd: "3" }, "inputUsd", "sources disagree"],
     ["leaves out what no source states", { audioInputUsd: "9" }, base, base, "audioInputUsd", null],
@@ -69,7 +69,7 @@ describe("a comparison", () => {
       "same",
     ],
     ["knows that audio has no price of its own", {}, { audioInputUsd: "1" }, {}, "audioInputUsd", "different"],
-    ["takes no fee for a free one", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
+    ["treats no fee as a fee of 0", {}, { requestFeeUsd: "0" }, {}, "requestFeeUsd", "same"],
   ])("%s", (_, now, one, other, name, expected) => {
     const { differences, same } = propose(
       [route([price(now)])],

@@ -11,7 +11,7 @@ import {
 } from "./price-source.ts";
 import { sourceNames, tierIncludesItsSize } from "./source-names.ts";
 
-/** What the classes are called. */
+/** Labels of the classes. */
 export const priceLabels: Readonly<Record<PriceClass, string>> = {
   inputUsd: "Input",
   cachedInputUsd: "Cached input",
@@ -36,7 +36,7 @@ const offers = z.partialRecord(z.enum(priceClasses), z.object({ usd: amount.null
 const tokens = z.number().int().min(0).max(2_147_483_647);
 const latest = z.union([z.number(), z.string()]).transform(String).nullable();
 
-/** What `private.list_route_prices` answers: each route with its current prices. */
+/** The answer of `private.list_route_prices`: each route with its current prices. */
 export const routePricesSchema = z.array(
   z.object({
     model: z.string(),
@@ -48,7 +48,7 @@ export const routePricesSchema = z.array(
         serviceTier: z.string(),
         minInputTokens: tokens,
         latest,
-        /** Else it is the next price, or the last of the past. */
+        /** Otherwise it is the next price, or the last past one. */
         current: z.boolean(),
         from: z.string().nullable(),
         until: z.string().nullable(),
@@ -69,7 +69,7 @@ export const proposedPriceSchema = z.object({
   latest,
   /** The price now; null where there is none. */
   current: amounts.nullable(),
-  /** Another price of this row begins later, so that none is taken here. */
+  /** A later price of this row is scheduled, so none can be chosen. */
   scheduled: z.boolean(),
   offered: z.array(offers).max(2),
 });
@@ -79,13 +79,13 @@ export type Comparison = "same" | "different" | "sources disagree" | "not priced
 
 export type Proposal = {
   sources: SourceName[];
-  /** Price rows of which a source states something else than we charge. */
+  /** Price rows where a source differs from what we charge. */
   differences: ProposedPrice[];
-  /** Price rows that agree with all that the sources state. */
+  /** Price rows that agree with every source. */
   same: ProposedPrice[];
   /** Routes without an entry in any source, and the name that was looked for. */
   missing: { model: string; providerId: string; providerModel: string; name: string }[];
-  /** What sources also charge for, which a price here cannot express. */
+  /** Charges of the sources that a price here cannot express. */
   unpriced: { model: string; providerId: string; source: SourceName; fields: string[] }[];
 };
 
@@ -173,7 +173,7 @@ function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }:
     .find((price) => price !== undefined);
 }
 
-/** Joins what the entries of one source state. Where they state different prices, none is taken. */
+/** Merges the entries of one source. If their prices differ, none is used. */
 function mergeOffers(
   entries: readonly SourceModel[],
   { serviceTier, aboveTokens }: Tier,
@@ -195,7 +195,7 @@ function mergeOffers(
   return merged;
 }
 
-/** What a class costs where its own amount is left out; the rule of settlement (`usageCostUsd`). */
+/** The class whose price applies if an amount is empty, as in settlement (`usageCostUsd`). */
 const fallbacks: Partial<Record<PriceClass, PriceClass>> = {
   cachedInputUsd: "inputUsd",
   cacheWriteUsd: "inputUsd",
@@ -230,7 +230,7 @@ function isDifference(comparison: Comparison | null): boolean {
   return comparison === "different" || comparison === "sources disagree";
 }
 
-/** Without zeros that say nothing: the database writes six decimals. */
+/** Strips trailing zeros: the database writes six decimals. */
 export function plain(usd: string): string {
   return usd.includes(".") ? usd.replace(/\.?0+$/, "") : usd;
 }

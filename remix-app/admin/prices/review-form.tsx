@@ -12,7 +12,7 @@ const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
 const number = "text-right tabular-nums";
 const choice = "inline-flex flex-wrap items-center justify-end gap-1.5";
 
-/** Prices that differ from the sources, to choose from, with when they begin and why. */
+/** A form to choose prices, with a start time and a reason. */
 export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChange | undefined }) {
   const { reason, confirmation: confirmed, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation: confirmed }).map(([name, messages]) => [
@@ -35,7 +35,7 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
       <div className="max-w-120 space-y-4">
         <ul aria-label="What will happen" className="max-w-prose list-disc space-y-1 pl-5">
           <li>Calls that begin from that time on are charged at the chosen prices. Earlier calls keep theirs.</li>
-          <li>All chosen prices are added, or none. What you do not choose stays as it is.</li>
+          <li>All chosen prices are added together. Others stay as they are.</li>
         </ul>
         <Field
           name="from"
@@ -216,7 +216,7 @@ function hasAmount(offers: ProposedPrice["offered"][number] = {}): boolean {
   return Object.values(offers).some((offer) => offer?.usd != null);
 }
 
-/** With two decimals at least. */
+/** With at least two decimals. */
 function shownUsd(amount: string | null): string {
   const [whole = "", fraction = ""] = plain(amount ?? "").split(".");
   return usd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);

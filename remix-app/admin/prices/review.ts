@@ -20,7 +20,7 @@ export const mostReviewed = 200;
 /** What an admin types to confirm. */
 export const confirmation = "apply prices";
 
-/** What the page shows to be reviewed, which its form sends back. */
+/** What the review page shows; its form sends it back. */
 export const shownSchema = z.object({
   sources: z.array(z.enum(["models.dev", "LiteLLM"])).max(2),
   prices: z.array(proposedPriceSchema).max(mostReviewed),
@@ -49,7 +49,7 @@ export const takeField = (row: number) => `take${row}`;
 export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 
-/** Returns what the text of a form's hidden field shows, or null where it is not ours. */
+/** Parses the form's hidden field; null if it is invalid. */
 export function readShown(text: string | null): Shown | null {
   try {
     return shownSchema.parse(JSON.parse(text ?? ""));
@@ -59,7 +59,7 @@ export function readShown(text: string | null): Shown | null {
 }
 
 /**
- * Reads which prices were chosen. What was not chosen of a price row keeps its current amount.
+ * Reads which prices were chosen. In a changed price row, amounts that were not chosen stay.
  * @returns the rows that change, or what to correct
  */
 export function readChoices({ prices }: Shown, form: FormData): { chosen: ChosenPrice[] } | { fault: string } {
@@ -102,7 +102,7 @@ export function listRoutePrices(context: AppLoadContext): Promise<RoutePrices[]>
   return callFunction(context, { name: "private.list_route_prices", schema: routePricesSchema });
 }
 
-/** Adds the chosen prices from a time on: all of them, or none. */
+/** Adds the chosen prices in one transaction. */
 export function addProposedPrices(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; prices: ChosenPrice[]; from: string | null; reason: string },
@@ -112,10 +112,10 @@ export function addProposedPrices(
 
 const again = "Nothing was changed. Compare the prices again.";
 const refusals = {
-  not_found: { status: 404, message: `One of the models does not exist any more. ${again}` },
-  no_route: { status: 409, message: `One of the routes does not exist any more. ${again}` },
-  past: { status: 400, message: "Prices begin now or later. Choose another time; nothing was changed." },
-  taken: { status: 409, message: "Another price begins at that very time. Choose another time; nothing was changed." },
+  not_found: { status: 404, message: `One of the models no longer exists. ${again}` },
+  no_route: { status: 409, message: `One of the routes no longer exists. ${again}` },
+  past: { status: 400, message: "Prices can't begin in the past. Choose another time. Nothing was changed." },
+  taken: { status: 409, message: "Another price begins at the same time. Choose another time. Nothing was changed." },
   scheduled: { status: 409, message: `A later price of one of the models has been scheduled. ${again}` },
   too_many: { status: 400, message: "Choose 1 to 500 prices." },
 } as const;

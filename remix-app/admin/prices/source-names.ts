@@ -22,8 +22,7 @@ const companies: Readonly<Record<string, Names>> = {
 };
 
 /**
- * Returns what the sources call a provider, by its kind, or by the name of one of them. Any other name is looked for as
- * it is, so that every provider of a source can be named.
+ * Returns what the sources call a provider, by its kind, or by the name of one of them. Any other name is used as it is.
  */
 export function sourceNames(name: string): Names {
   const lowerCase = name.toLowerCase();
@@ -59,8 +58,8 @@ export function namesFromSettings(env: Record<string, string | undefined>): Map<
 const pair = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
 
 /**
- * Reads what an admin calls providers: `id=name`, separated by commas or line breaks.
- * @returns null where a part is not such a pair
+ * Parses provider names from an admin: `id=name`, separated by commas or line breaks.
+ * @returns null if a part is not such a pair
  */
 export function readNames(text: string): Map<string, string> | null {
   const pairs = text

@@ -6,7 +6,7 @@ import { Field, TextArea } from "../../ui/field.tsx";
 import type { FailedChange } from "../change-answer.ts";
 import { mostSourceText } from "./read-source.ts";
 
-/** Where price files come from: uploads, or the configured addresses. */
+/** A form to upload price files, or to read the configured URLs. */
 export function UploadCard({ configured, failed }: { configured: string[]; failed: FailedChange | undefined }) {
   return (
     <Card
@@ -27,12 +27,12 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
           type="file"
           accept=".json,application/json"
           label="Second price file"
-          hint="Of the other project, to compare them."
+          hint="From the other project, to compare both."
         />
         <TextArea
           name="names"
           label="Providers"
-          hint="Only for provider ids that the files know by another name: id=name, one on each line, such as eu_openai=openai."
+          hint="For provider ids that have another name in the files: id=name, one per line, such as eu_openai=openai."
           mono
           spellCheck={false}
           autoComplete="off"

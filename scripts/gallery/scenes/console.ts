@@ -281,7 +281,7 @@ export const consoleStates = statesOf("Console", [
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
       await confirm(scene, id, "Add a model");
-      await page.getByText("Callers cannot use this model yet.").waitFor();
+      await page.getByText("Callers can't use this model yet.").waitFor();
     },
   ],
   ["Price proposals", "admin/prices", "admin", "/admin/prices"],

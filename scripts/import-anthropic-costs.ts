@@ -6,7 +6,7 @@ await runImport({
   usage: `npm run import-anthropic-costs -- --workspace <wrkspc_…> [--workspace …] [--from <day>] [--to <day>] [--state <file>]
 
 Imports a workspace's daily costs from Anthropic as account days; --workspace ${defaultWorkspace} is the default workspace. Name only
-workspaces that the app has for itself: a day's total stands for that day's runs of the account. Anthropic's report
+workspaces that the app has for itself: a day's total replaces that day's runs of the account. Anthropic's report
 leaves out Priority Tier.
 ${commonUsage}
 ANTHROPIC_ADMIN_KEY (sk-ant-admin…), ANTHROPIC_BASE_URL (https://api.anthropic.com).`,

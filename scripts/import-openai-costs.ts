@@ -6,7 +6,7 @@ await runImport({
   usage: `npm run import-openai-costs -- --project <proj_…> [--project …] [--from <day>] [--to <day>] [--state <file>]
 
 Imports a project's daily costs from OpenAI as account days. Name only projects that the app has for itself: a day's
-total stands for that day's runs of the account.
+total replaces that day's runs of the account.
 ${commonUsage}
 OPENAI_ADMIN_KEY, OPENAI_BASE_URL (https://api.openai.com/v1).`,
   provider: "openai",

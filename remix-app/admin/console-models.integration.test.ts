@@ -85,7 +85,7 @@ test.each([
   ["without a reason and an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
-  ["from the past", { from: "2026-01-01T00:00" }, "begins now or later"],
+  ["from the past", { from: "2026-01-01T00:00" }, "can't begin in the past"],
   ["from a day that is none", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
   ["from a year that is none", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
 ])("no price is added %s", async (_, more, words) => {
@@ -98,7 +98,7 @@ test("a price holds from its time on, closes the one before, and nothing of the 
   const tomorrow = minute(24 * 60 * 60 * 1000);
   expect((await admin.browser.post(pricePage, await price({ from: tomorrow }))).status).toBe(303);
   const again = await admin.browser.post(pricePage, await price({ from: tomorrow }));
-  expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at that very time")]);
+  expect([again.status, again.words]).toEqual([409, expect.stringContaining("begins at the same time")]);
   // Between the one of now and the one of tomorrow.
   expect((await admin.browser.post(pricePage, await price({ inputUsd: "9" }))).status).toBe(303);
   const [first, second, third] = await prices();

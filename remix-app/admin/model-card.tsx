@@ -90,7 +90,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
             small: "aside",
             cell: ({ enabled, providerId }) => {
               if (!enabled) return <span className="text-muted">Disabled</span>;
-              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: skipped</span>;
+              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: not asked</span>;
             },
           },
           { label: "Billing and time limits", cell: (route) => routeRules(route) },
@@ -180,7 +180,7 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
           <input type="hidden" name="model" value={id} />
           <Field
             name="workspace"
-            label="Workspace id"
+            label="Workspace's id"
             hint={`Only the first ${grantedWorkspacesShown} workspaces by name are listed.`}
             required
           />

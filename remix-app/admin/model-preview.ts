@@ -1,4 +1,5 @@
 import type { ConsoleModel, ModelPrice } from "./models.ts";
+import { type PriceClass, priceLabels } from "./prices/price-source.ts";
 import { usd } from "./words.ts";
 
 /** Labels of the fields of models, routes and grants. */
@@ -20,19 +21,7 @@ export const fieldLabels = {
   firstByteSeconds: "Seconds to the first byte",
   idleSeconds: "Seconds between chunks",
   totalSeconds: "Seconds in total",
-  workspace: "Workspace id",
-} as const;
-
-export const priceLabels = {
-  inputUsd: "Input",
-  cachedInputUsd: "Cached input",
-  cacheWriteUsd: "Cache write",
-  cacheWrite1hUsd: "Cache write for an hour",
-  outputUsd: "Output",
-  audioInputUsd: "Audio input",
-  audioOutputUsd: "Audio output",
-  imageInputUsd: "Image input",
-  requestFeeUsd: "Fee",
+  workspace: "Workspace's id",
 } as const;
 
 /** "flex 0.5, priority 2", as the form reads it. */
@@ -62,7 +51,7 @@ export function fieldChanges(before: object | null, after: object): string[] {
   return lines.length > 0 ? lines : ["Nothing changes."];
 }
 
-export type Amounts = Pick<ModelPrice, keyof typeof priceLabels>;
+export type Amounts = Pick<ModelPrice, PriceClass>;
 
 /** Describes a new price: each amount, when it begins and ends, and which price it ends. */
 export function priceChanges(

@@ -36,7 +36,7 @@ function planName({ plans }: ConsoleModel, plan: string): string | undefined {
   return found && `the plan ${found.name}, ${count(found.workspaces, "workspace")},`;
 }
 
-/** More workspaces may have the model than its page lists. */
+/** Falls back to the id, since the page lists only some of the workspaces. */
 function workspaceName({ workspaces }: ConsoleModel, workspace: string | null): string | undefined {
   const found = workspaces.find(({ id }) => id === workspace);
   return found?.name ?? z.uuid().safeParse(workspace).data;

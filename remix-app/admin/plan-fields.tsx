@@ -59,13 +59,13 @@ export function PlanFields({ plan, failed }: Props) {
       <Field
         {...fieldOf("requestsPerMinute", plan?.requestsPerMinute)}
         label="Requests per minute"
-        hint="Of a workspace. Empty: no limit."
+        hint="Per workspace. Empty: no limit."
         inputMode="numeric"
       />
       <Field
         {...fieldOf("tokensPerMinute", plan?.tokensPerMinute)}
         label="Tokens per minute"
-        hint="Of a workspace. Empty: no limit."
+        hint="Per workspace. Empty: no limit."
         inputMode="numeric"
       />
     </>

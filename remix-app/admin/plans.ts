@@ -103,7 +103,10 @@ export function savePlan(
 const refusals = {
   not_found: { status: 404, message: "There is no such plan." },
   taken: { status: 409, message: "A plan with this id exists." },
-  payer_fixed: { status: 409, message: "Accounts pay for this plan, so its payer can't change. Add another plan instead." },
+  payer_fixed: {
+    status: 409,
+    message: "Accounts pay for this plan, so its payer can't change. Add another plan instead.",
+  },
 } as const;
 
 /** What happens when a plan is saved, one sentence each. */

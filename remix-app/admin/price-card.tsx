@@ -87,9 +87,7 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
     return <p className="text-muted">No price: callers get 404. Add a price for a provider of an enabled route.</p>;
   return (
     <table className="w-full text-left">
-      <caption className="pb-2 text-left text-muted text-small">
-        USD per million tokens; fees per request
-      </caption>
+      <caption className="pb-2 text-left text-muted text-small">USD per million tokens; fees per request</caption>
       <thead className="text-muted text-small">
         <tr>
           <th className={head}>Valid</th>

@@ -1,7 +1,7 @@
 import { Field } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
-import { priceLabels } from "./model-preview.ts";
 import type { ModelPrice } from "./models.ts";
+import { priceLabels } from "./prices/price-source.ts";
 
 const hints = {
   inputUsd: "USD per million tokens.",

@@ -72,12 +72,12 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
   };
 }
 
-/** How late a warning may be; the emails then go out with those that are tried again. */
+/** The maximum delay of a warning, before its emails are queued. */
 const sweepIntervalMs = 60_000;
 const alertsAtOnce = 100;
 
 /**
- * Warns those who answer for a budget at 50, 80 and 100% of it, and when it refuses calls before that.
+ * Warns the people who manage a budget at 50, 80 and 100% of it, and when it refuses calls before that.
  */
 export function warnOfBudgets(env: Env): ScheduledTask {
   return warn<BudgetAlert>(env, {
@@ -88,7 +88,7 @@ export function warnOfBudgets(env: Env): ScheduledTask {
   });
 }
 
-/** Warns those who can act when a balance becomes low, and when it is used up. */
+/** Warns the people who can act when a balance becomes low or is used up. */
 export function warnOfCredits(env: Env): ScheduledTask {
   return warn<CreditAlert>(env, {
     name: "warn-of-credits",
@@ -100,7 +100,7 @@ export function warnOfCredits(env: Env): ScheduledTask {
 
 /**
  * Writes the emails of crossings. The database records each crossing once, and queues its emails in the statement that
- * marks it; what fails in between is found by the next sweep.
+ * marks it; the next sweep finds what failed.
  */
 function warn<Alert>(
   env: Env,
@@ -128,7 +128,7 @@ function warn<Alert>(
         if (signal.aborted) return;
         const { subject, text } = mailOf(alert, { origin: env.BASE_URL });
         const posted = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
-        // One that cannot be queued must not keep back the others.
+        // One that cannot be queued must not block the others.
         if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);
       }
       if (failures.length > 0) throw new Error(failures.join("; "));

@@ -24,7 +24,7 @@ const setBalance = (credits: string) =>
   db.query("update ai.credit_accounts set balance = $2 where workspace_id = $1", [tenant.workspaceId, credits]);
 const kept = () => db.query("select from private.outgoing_mails where recipient = $1", [admin.email]);
 
-/** The stack's own server sweeps, too: where it was at it, the next sweep is ours. */
+/** The stack's own server sweeps too; if it was sweeping, our next sweep counts. */
 async function warn(): Promise<void> {
   await expect
     .poll(

@@ -85,7 +85,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/policy`,
     summary: "Change the AI policy",
     description:
-      "Only what is named changes; null lifts a limit. Takes the permission manage_ai_policy. A list that adds a model unknown to the catalogue is refused by name; names already in the policy stay.",
+      "Changes only the given fields; null removes a limit. Takes the permission manage_ai_policy. A list that adds a model unknown to the catalogue is refused by name; names already in the policy stay.",
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
     answers: [{ status: 200, description: "The rules as they are now.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...common],
@@ -97,7 +97,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/budgets`,
     summary: "List budgets",
     description:
-      "Of the workspace, its apps, keys, members and entity labels, with what they have used this UTC month; limitUsd is null where there is no budget. The name of a label's budget is the label. enforced is false for a label that no live key carries: its budget only warns. Budgets of keys are listed with the permission manage_ai_keys or manage_ai_policy.",
+      "Budgets of the workspace, its apps, keys, members and entity labels, with their use in this UTC month. limitUsd is null without a budget. For a label, name is the label. enforced is false for a label that no live key carries: its budget only warns. Budgets of keys are included with the permission manage_ai_keys or manage_ai_policy.",
     query: pageQuery,
     answers: [{ status: 200, description: "A page of budgets.", schema: budgetPage }],
     problems: ["INVALID_REQUEST", ...common],
@@ -109,12 +109,12 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/budgets`,
     summary: "Set a budget",
     description:
-      "monthlyBudgetUsd of null removes it. previousBudgetUsd is the limit that was read, null for none; if the limit has changed since, nothing changes and the answer is 409. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
+      "monthlyBudgetUsd null removes the budget. previousBudgetUsd is the limit as read, null for none; if it has changed since, nothing is set and the answer is 409. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
     body: {
       schema: budgetChange,
       example: { scope: "label", label: "customer:7", monthlyBudgetUsd: 50, previousBudgetUsd: null },
     },
-    answers: [{ status: 204, description: "The budget is set, or was so already." }],
+    answers: [{ status: 204, description: "The budget is set." }],
     problems: ["INVALID_REQUEST", "CONFLICT", ...common],
   },
   {
@@ -123,7 +123,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: `${base}/usage`,
     summary: "Read usage",
-    description: `${range} groupBy names dimensions with commas between: day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. provider is null where the workspace hides what providers charge. The label * stands for those of a day beyond the 10,000 most expensive.`,
+    description: `${range} groupBy is a comma-separated list of day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. provider is null where the workspace hides what providers charge. The label * is the sum of a day's labels beyond the 10,000 most expensive.`,
     query: usageQuery,
     answers: [{ status: 200, description: "Sums by what was asked for, and of all of it.", schema: usagePage }],
     problems: ["INVALID_REQUEST", ...common],
@@ -135,7 +135,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/runs`,
     summary: "List runs",
     description:
-      "A page looks at 10,000 runs for any filter but requestId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist is 400, and provider also where the workspace hides providers. pricing explains the cost of each run: docs/pricing.md.",
+      "A page looks at 10,000 runs for any filter but requestId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist is 400, as is provider if the workspace hides providers. pricing explains the cost of each run: docs/pricing.md.",
     query: runQuery,
     answers: [{ status: 200, description: "A page of runs, the newest first.", schema: runPage }],
     problems: ["INVALID_REQUEST", ...common],

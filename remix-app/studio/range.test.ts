@@ -37,7 +37,7 @@ describe("readRange", () => {
 
   it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("refuses %s", (search) => {
     const range = read(search);
-    expect(range).toMatchObject({ preset: "30d", fault: "There is no such range." });
+    expect(range).toMatchObject({ preset: "30d", fault: "Unknown range." });
     expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
       400, 200, 200,
     ]);

@@ -44,7 +44,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   const preset = presetSchema.safeParse(named);
   if (preset.success) return presetRange(preset.data, now);
   if (named === "" && from === "" && to === "") return presetRange(defaultPreset, now);
-  const fault = named === "" ? faultOf(from, to) : "There is no such range.";
+  const fault = named === "" ? faultOf(from, to) : "Unknown range.";
   if (fault) return { ...presetRange(defaultPreset, now), fault };
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
@@ -94,12 +94,12 @@ export function rangeDays({ from, to }: { from: string; to: string }): { first: 
   return { first: from.slice(0, 10), last: new Date(Date.parse(to) - dayMs).toISOString().slice(0, 10) };
 }
 
-/** The status of a page about a range: 400 where the address has none, because the page then shows another one. */
+/** Returns a page's status: 400 for an invalid range, because the page then shows another. */
 export function rangeStatus(range: Pick<Range, "fault"> | null): { status: number } {
   return { status: range?.fault ? 400 : 200 };
 }
 
-/** The name of a file about a range, or about all there was until today. */
+/** Returns the name of a file for a range, or for all time until today. */
 export function rangeFileName(name: string, range: { from: string; to: string } | null): string {
   if (!range) return `${name}-until-${new Date().toISOString().slice(0, 10)}`;
   const { first, last } = rangeDays(range);

@@ -119,7 +119,7 @@ describe("the budgets page", () => {
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
     const shown = (text: string) =>
       [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
-    // Besides those of the workspace, of its first key and of three members.
+    // In addition to those of the workspace, its first key and three members.
     for (let n = 0; n < 45; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
     expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
@@ -275,7 +275,7 @@ describe("the policy page", () => {
     ]);
     const { text, readAt } = await read();
     expect(text).toContain(modelField("deny", "gone"));
-    expect(text).toContain("Not in the catalogue any more");
+    expect(text).toContain("No longer in the catalogue");
     const kept = form({ readAt, [modelField("deny", "gone")]: "gone", tokensPerMinute: "7000" });
     expect((await admin.browser.post(at("policy"), kept)).status).toBe(303);
     const again = await read();

@@ -45,7 +45,7 @@ export interface WorkspaceAccess {
   role: string;
   isOwner: boolean;
   permissions: readonly WorkspacePermission[];
-  /** For pages of the studio: what is left to pay the caller's requests, where that is little. */
+  /** For studio pages: the credits left for the caller's requests, if low. */
   creditNotice?: CreditNotice | null;
 }
 
@@ -135,7 +135,7 @@ export async function requirePermission(
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 
-/** Whether the credits that pay for a member are low or used up. Null on other pages, and where the database does not answer. */
+/** Whether the credits that pay for a member are low or used up. Null on other pages, and if the database does not answer. */
 async function readCreditNotice(
   context: AppLoadContext,
   { userId, workspaceId, permission }: { userId: string; workspaceId: string; permission: WorkspacePermission },

@@ -12,7 +12,7 @@ export const usage = `npm run bench -- [options]
 
 /** What a bench without --only runs. */
 export const parts = ["gateway", "reports", "web"] as const;
-/** What runs only when it is named. */
+/** Parts that run only by name. */
 const partsAlone = ["growth", "plans", "calls"] as const;
 export type Part = (typeof parts)[number] | (typeof partsAlone)[number];
 

@@ -1,11 +1,10 @@
-import { type PriceClass, priceClasses } from "../../remix-app/admin/prices/price-source.ts";
+import { type PriceClass, priceClasses, priceLabels } from "../../remix-app/admin/prices/price-source.ts";
 import {
   compare,
   currentUsd,
   type Proposal,
   type ProposedPrice,
   plain,
-  priceLabels,
 } from "../../remix-app/admin/prices/proposal.ts";
 
 /** Prints a proposal as text: a line for each class of a price, and what could not be compared. */

@@ -18,10 +18,10 @@ const page = z.object({
 const daysOfPage = 31;
 const centUsd = "0.01";
 
-/** What Anthropic's default workspace is called here; Anthropic gives it no id. */
+/** Our name for Anthropic's default workspace, which has no id. */
 export const defaultWorkspace = "default";
 
-/** Anthropic's costs by workspace. Its report leaves out what Priority Tier costs. */
+/** Reads Anthropic's costs by workspace. Its report leaves out Priority Tier. */
 export function anthropicCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
     name: "Anthropic",

@@ -14,14 +14,14 @@ const gateway = z.object({
   GATEHOUSE_WORKSPACE_ID: z.uuid("is not the id of a workspace"),
 });
 
-/** What is the same of all commands that import a provider's daily costs, for their usage. */
+/** The shared part of the usage of commands that import daily costs. */
 export const commonUsage = `
 Days are UTC; --to is the day after the last, by default today. Without --from it continues where it stopped, and reads
 the last days again, which the provider may have corrected.
 
 Environment: GATEHOUSE_AI_URL (…/v1), GATEHOUSE_AI_KEY (a key bound to the app), GATEHOUSE_WORKSPACE_ID, and`;
 
-/** Runs a command that imports a provider's daily costs: reads its options and environment, and says how it went. */
+/** Runs a command that imports a provider's daily costs: reads its options and environment, and prints the result. */
 export async function runImport<Environment extends z.ZodObject>({
   usage,
   provider,

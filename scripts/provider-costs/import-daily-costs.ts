@@ -3,7 +3,7 @@ import { jsonNumber } from "#shared/raw-json.ts";
 import { type CostReport, readDays } from "./read-days.ts";
 import { request } from "./request.ts";
 
-/** Where days go: the gateway, with a key that is bound to the app whose accounts they are. */
+/** The gateway to import into, with a key that is bound to the app that owns the accounts. */
 export type Gateway = { baseUrl: string; key: string; workspaceId: string };
 
 /** How far an account's days were imported, and which of them have a cost. */
@@ -26,7 +26,7 @@ export type ImportOptions = {
   /** The UTC day after the last. */
   to: string;
   bookmarks: Bookmarks;
-  /** Told of days that are done, of all that were asked for. */
+  /** Reports progress: days that are done, of all days. */
   progress: (account: string, days: { done: number; total: number }) => void;
 };
 
@@ -43,8 +43,8 @@ type Charge = { day: string; amountUsd: string };
 /**
  * Imports each account's daily costs as account days. What was imported stays when a later page fails, and the next run
  * continues from there. Days that are read again are corrected: one that had a cost and is stated without any costs 0.
- * A day that cannot be taken holds up no other. The bookmark stays before it, so each run tries it again until it is
- * taken, or until a run begins after it.
+ * A day that cannot be imported does not stop the others. The bookmark stays before it, so each run tries it again, unless
+ * a run begins after it.
  * @returns how many days each outcome had, and from which day on an account's provider answered no more days
  * @throws Error in a sentence for people; about days that could not be taken once all others are imported
  */
@@ -110,7 +110,7 @@ async function post(
   { account, charges }: { account: string; charges: readonly Charge[] },
 ): Promise<Posted[]> {
   const posted: Posted[] = [];
-  // Seen after the provider's answer, so that a later run's word is the newer one.
+  // Taken after the provider's answer, so that a later run has the newer time.
   const observedAt = new Date().toISOString();
   for (let at = 0; at < charges.length; at += batchSize) {
     const batch = charges.slice(at, at + batchSize);

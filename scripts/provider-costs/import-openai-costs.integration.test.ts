@@ -22,7 +22,7 @@ const openAi = {
   /** Statuses of the next answers, before there are good ones. */
   failures: [] as number[],
   asked: [] as URLSearchParams[],
-  /** Days after which it answers no more, though the range goes on. */
+  /** After these days it stops answering, before the end of the range. */
   endsBefore: undefined as string | undefined,
 };
 const server = createServer((request, response) => {

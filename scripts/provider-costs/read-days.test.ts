@@ -60,7 +60,7 @@ describe("a page's end", () => {
     });
   });
 
-  test("that repeats a cursor, at once or in a cycle, ends the import", async () => {
+  test("that repeats a cursor, immediately or in a cycle, ends the import", async () => {
     const error = "OpenAI answered the same page twice. Try again later.";
     expect(await read([first, first])).toMatchObject({ asked: 2, error });
     const cycle = [first, { ...second, hasMore: true, next: "page_3" }, { hasMore: true, next: "page_2" }];
@@ -109,7 +109,7 @@ describe("the days of a page", () => {
     });
   });
 
-  test("that are not over by the provider's clock stay unread, however far our clock is ahead", async () => {
+  test("that have not ended by the provider's clock stay unread, even if our clock is ahead", async () => {
     const days = { 1: "1", 2: "2", 3: undefined, 4: undefined };
     expect(await read([{ days, now: new Date("2026-01-03T23:59:59Z") }])).toMatchObject({ through: ["03"] });
     expect(await read([{ days, now: new Date("2026-01-04T00:00:00Z") }])).toMatchObject({ through: ["04"] });

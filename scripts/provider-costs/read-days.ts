@@ -24,13 +24,13 @@ export type CostReport = {
 export type DaysRead = {
   days: CostDay[];
   disputed: string[];
-  /** The first day that is not read. Days that are not over yet are never behind it. */
+  /** The first day that is not read; never later than today by the provider's clock. */
   through: string;
 };
 
 /**
- * Reads an account's days of a half-open range, page by page. A page that ends oddly moves nothing: `through` follows
- * the days that were answered, whatever a page says about its end.
+ * Reads an account's days of a half-open range, page by page. `through` follows only the days that were
+ * answered, not what a page says about its end.
  * @throws Error in a sentence for people
  */
 export async function* readDays(

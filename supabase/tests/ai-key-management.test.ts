@@ -224,7 +224,7 @@ describe("what a key spent this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
 
-  test("is of the key and those that it replaced, as the key itself is told, and of no other key", async ({ db }) => {
+  test("includes the keys that it replaced and no other key, and equals ai.describe_credential", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const other = await addKey(db, tenant);
     await settle(db, [outcome(await begin(db, chatCall(tenant)))]);
@@ -270,9 +270,7 @@ describe("what a key spent this month", () => {
   });
 });
 
-test("one key is read by its managers, with whether it may be rotated, and by nobody of another workspace", async ({
-  db,
-}) => {
+test("one key and whether it may be rotated are read by its managers only", async ({ db }) => {
   const [tenant, other] = [await createTenant(db), await createTenant(db)];
   const read = (reader: Tenant, keyId: string) =>
     call(db, "ai.read_key($1, $2, $3)", [reader.ownerId, reader.workspaceId, keyId]);

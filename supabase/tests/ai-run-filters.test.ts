@@ -58,7 +58,7 @@ describe("runs", () => {
     ]);
   });
 
-  test("are not filtered by what does not exist", async ({ db }) => {
+  test("are answered with the first filter whose value does not exist", async ({ db }) => {
     const [tenant, stranger] = [await createTenant(db), await createTenant(db)];
     const unknown = async (filter: object) => {
       const { outcome: listed, runs, unknown: name } = await list(db, tenant, filter);

@@ -54,7 +54,7 @@ function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
 }
 
 describe("the lines of a run", () => {
-  test("add up to the booked cost and its credits to the ledger, whatever was called", async ({ db }) => {
+  test("add up to the booked cost, and its credits to the ledger, for any calls", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.234567" });
     const samples = fc.sample(fc.tuple(randomRoutes, randomCalls), { numRuns: 60, seed: 7 });
     const runs: { run: Begun; calls: readonly ChargedCall[] }[] = [];

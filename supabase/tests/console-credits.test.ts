@@ -126,7 +126,7 @@ describe("credits in the console", () => {
     expect(await accountOf(db, "workspace", tenant.workspaceId)).toBeNull();
   });
 
-  test("are granted right by 20 admins at the same moment", async () => {
+  test("are granted correctly by 20 concurrent admins", async () => {
     const { db, close } = openPool(20);
     const actor = (await createUser(db)).id;
     try {
@@ -169,7 +169,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
 }
 
 describe("a plan", () => {
-  test("is added and edited, by whoever saw its newest version", async ({ db }) => {
+  test("is added, and edited only by an admin who saw its newest version", async ({ db }) => {
     const actor = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
     expect(await ask(db, "save_plan", add)).toEqual({});

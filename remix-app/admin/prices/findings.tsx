@@ -12,7 +12,9 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
     <Card title={`Compared with ${sources.join(" and ")}`}>
       <div className="space-y-4">
         <ul className="list-disc space-y-1 pl-5">
-          <li>{count(differences, "price")} to review: a source states a different amount, or there is no price yet.</li>
+          <li>
+            {count(differences, "price")} to review: a source states a different amount, or there is no price yet.
+          </li>
           <li>{count(same, "price")} without a difference.</li>
           {differences > shown ? (
             <li>The first {shown} are below. Apply what you choose, then compare again for the others.</li>

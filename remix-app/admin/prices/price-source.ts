@@ -16,6 +16,18 @@ export const priceClasses = [
 ] as const;
 export type PriceClass = (typeof priceClasses)[number];
 
+export const priceLabels: Readonly<Record<PriceClass, string>> = {
+  inputUsd: "Input",
+  cachedInputUsd: "Cached input",
+  cacheWriteUsd: "Cache write",
+  cacheWrite1hUsd: "Cache write, 1 hour",
+  outputUsd: "Output",
+  audioInputUsd: "Audio input",
+  audioOutputUsd: "Audio output",
+  imageInputUsd: "Image input",
+  requestFeeUsd: "Fee per request",
+};
+
 /** What a source states for one class: USD as exact decimal text, or null with the reason. */
 export type Offer = { usd: string | null; note?: string };
 

@@ -11,19 +11,6 @@ import {
 } from "./price-source.ts";
 import { sourceNames, tierIncludesItsSize } from "./source-names.ts";
 
-/** Labels of the classes. */
-export const priceLabels: Readonly<Record<PriceClass, string>> = {
-  inputUsd: "Input",
-  cachedInputUsd: "Cached input",
-  cacheWriteUsd: "Cache write",
-  cacheWrite1hUsd: "Cache write for an hour",
-  outputUsd: "Output",
-  audioInputUsd: "Audio input",
-  audioOutputUsd: "Audio output",
-  imageInputUsd: "Image input",
-  requestFeeUsd: "Fee for a request",
-};
-
 /** An amount as a price column takes it: twelve digits and six decimals. */
 const amount = z.string().regex(/^\d{1,12}(\.\d{1,6})?$/);
 const amounts = z.object(

@@ -4,8 +4,8 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import type { FailedChange } from "../change-answer.ts";
 import { usd } from "../words.ts";
-import { type PriceClass, priceClasses } from "./price-source.ts";
-import { compare, currentUsd, type ProposedPrice, plain, priceLabels } from "./proposal.ts";
+import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
+import { compare, currentUsd, type ProposedPrice, plain } from "./proposal.ts";
 import { confirmation, pickField, type Shown, takeField } from "./review.ts";
 
 const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";

@@ -4,12 +4,11 @@ import { utcTime } from "#shared/utc-time.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
-import { type PriceClass, priceClasses } from "./price-source.ts";
+import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
 import {
   currentUsd,
   type ProposedPrice,
   plain,
-  priceLabels,
   proposedPriceSchema,
   type RoutePrices,
   routePricesSchema,

@@ -35,8 +35,8 @@ export default function ConsoleUsersPage() {
         title={term ? `Accounts that match “${term}”` : "Accounts"}
         lead={
           term
-            ? more && "These are the first 50. Search for more of the email to narrow them."
-            : "The newest are first. An account's page has its policy, factors, sessions and timeline."
+            ? more && "The first 50. Enter more of the email to narrow the list."
+            : "Newest first. An account's page has its policy, factors, sessions and timeline."
         }
         action={<ButtonLink href="/admin/address-blocks">Address blocks</ButtonLink>}
       >

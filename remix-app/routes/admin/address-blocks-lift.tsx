@@ -46,10 +46,10 @@ export default function ConsoleLiftBlockPage() {
         {active || failed ? (
           <ChangeForm
             effects={[
-              `From the moment you confirm, sign-ins and other attempts from ${address} are made again.`,
+              `From the moment you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
               "This block no longer makes the next one longer.",
-              `It would end on ${blockedUntil.slice(0, 16).replace("T", " ")} UTC.`,
+              `Otherwise it ends on ${blockedUntil.slice(0, 16).replace("T", " ")} UTC.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? kept}
@@ -58,7 +58,7 @@ export default function ConsoleLiftBlockPage() {
           />
         ) : (
           <div className="space-y-4">
-            <Notice>This block is no longer in force.</Notice>
+            <Notice>This block is no longer active.</Notice>
             <ButtonLink href={list}>Back to address blocks</ButtonLink>
           </div>
         )}

@@ -24,16 +24,14 @@ export default function ConsoleAddressBlocksPage() {
   return (
     <ConsolePage
       title="Address blocks"
-      lead="Addresses that failed so often that they may attempt nothing for a while."
+      lead="Addresses whose attempts are refused for a while after too many failures."
     >
-      {done ? (
-        <Notice tone="good">The block is lifted. Attempts from this address are counted as before.</Notice>
-      ) : null}
+      {done ? <Notice tone="good">The block is lifted. Rate limits still apply to the address.</Notice> : null}
       <SearchCard title="Find an address" label="IPv4 or IPv6 address" term={term} />
       {found ? (
         <Card
-          title={term ? `Blocks of ${term} in the last 30 days` : "Blocks in force"}
-          lead={found.more ? "These are the 50 that last longest. Search for an address to see its own." : undefined}
+          title={term ? `Blocks of ${term} in the last 30 days` : "Active blocks"}
+          lead={found.more ? "The 50 that last longest. Search for an address to see its blocks." : undefined}
         >
           <AddressBlockTable
             blocks={found.blocks}

@@ -30,7 +30,7 @@ export default function ConsoleApprovalsPage() {
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card
         title={count === 0 ? "Waiting" : `Waiting (${countText(count)})`}
-        lead="The longest wait is first."
+        lead="Oldest request first."
         action={<ButtonLink href="/admin/workspaces">Approved workspaces</ButtonLink>}
       >
         <WaitingTable waiting={waiting} />

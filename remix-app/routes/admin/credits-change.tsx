@@ -90,7 +90,7 @@ export default function ConsoleCreditsChangePage() {
             <Field
               {...fieldOf("reference", reference)}
               label="Reference"
-              hint="Such as the number of an invoice. Each reference changes this account once."
+              hint="Such as an invoice number. Each reference can be used once per account."
               maxLength={120}
               spellCheck={false}
               required
@@ -98,7 +98,7 @@ export default function ConsoleCreditsChangePage() {
             <Field
               {...fieldOf("description", "")}
               label="Description"
-              hint="Members read it in the ledger. Optional."
+              hint="Optional. Members see it in the ledger."
               maxLength={200}
             />
           </ChangeForm>

@@ -19,7 +19,7 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const doneWords: Record<string, string> = {
   grant: creditSteps.grant.done,
   withdraw: creditSteps.withdraw.done,
-  repeated: "This reference was used for the same amount before. Nothing was changed.",
+  repeated: "This reference was already used for the same amount. Nothing was changed.",
 };
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -67,7 +67,7 @@ export default function ConsoleCreditsPage() {
               Pays by the plan {plan.name}, which warns below <Credits amount={plan.lowCredits} /> credits.
             </>
           ) : (
-            "Pays for nothing now: the plan charges somebody else."
+            "Not charged now: the plan charges another account."
           )
         }
         action={

@@ -34,7 +34,7 @@ export default function ConsoleModelsPage() {
   if (one) {
     return (
       <ConsolePage title={one.displayName} lead={one.id}>
-        {done ? <Notice tone="good">The change is made. The audit log has it.</Notice> : null}
+        {done ? <Notice tone="good">The change was made and is in the audit log.</Notice> : null}
         <ModelState model={one} />
         <SettingsCard model={one} />
         <RoutesCard model={one} />
@@ -46,7 +46,7 @@ export default function ConsoleModelsPage() {
   }
   return (
     <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
-      {done ? <Notice tone="good">The model is deleted. The audit log has it.</Notice> : null}
+      {done ? <Notice tone="good">The model was deleted. The change is in the audit log.</Notice> : null}
       <SearchCard title="Find a model" label="Name or id" term={term} />
       <Card
         title={term ? `Models that match “${term}”` : "All models"}

@@ -21,7 +21,7 @@ const limit = (number: number | null) => (number === null ? "No limit" : number.
 export default function ConsolePlansPage() {
   const { plans, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Plans" lead="Who pays for a workspace's calls, at which markup and up to which limits.">
+    <ConsolePage title="Plans" lead="Who pays for a workspace's calls, the markup and the limits.">
       {done ? <Notice tone="good">The plan is saved.</Notice> : null}
       <Card
         title="All plans"
@@ -36,7 +36,7 @@ export default function ConsolePlansPage() {
           from="lg"
           rows={plans}
           rowKey={({ id }) => id}
-          empty="There are no plans. Add one: new workspaces have the plan free."
+          empty="No plans yet. Add one with the id free, which new workspaces get."
           columns={[
             {
               label: "Plan",

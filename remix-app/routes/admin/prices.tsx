@@ -56,7 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 async function compareFiles(context: AppLoadContext, form: FormData) {
   const failed = (message: string) => data({ upload: refused({ message }, form) }, { status: 400 });
   const names = readNames(String(form.get("names") ?? ""));
-  if (!names) return failed("Write providers as id=name, one on each line, such as eu_openai=openai.");
+  if (!names) return failed("Enter providers as id=name, one per line, such as eu_openai=openai.");
   try {
     const files = await readFiles(context, form);
     if (files.length === 0) return failed("Choose a price file.");
@@ -125,13 +125,13 @@ export default function ConsolePricesPage() {
   const { upload, review, shown, findings } = (useActionData<typeof action>() ?? {}) as Answer;
   return (
     <ConsolePage title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
-      {done && !shown ? <Notice tone="good">The prices were added, and are in the audit log.</Notice> : null}
+      {done && !shown ? <Notice tone="good">The prices were added and are in the audit log.</Notice> : null}
       {shown ? null : <UploadCard configured={configured} failed={upload} />}
       {findings ? <Findings findings={findings} shown={shown?.prices.length ?? 0} /> : null}
       {shown && shown.prices.length > 0 ? (
         <Card
           title="Choose prices"
-          lead="USD per million tokens, fees per request. Apply within ten minutes of your last code, or you have to compare again."
+          lead="USD per million tokens; fees per request. Apply within ten minutes of your last code, or you must compare again."
         >
           <ReviewForm shown={shown} failed={review} />
         </Card>

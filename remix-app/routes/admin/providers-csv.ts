@@ -4,7 +4,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";
 import { rangeDays, readFileRange } from "../../studio/range.ts";
 
-/** Usage by provider and account over all workspaces, as on the page of the same address, as a file. */
+/** Downloads the usage table of the Providers page as CSV. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const range = readFileRange(request, context);

@@ -78,13 +78,13 @@ function ProvidersState({
       ) : null}
       <Card
         title="Health"
-        lead="Runs that each provider answered, and requests that failed, also where another route answered."
+        lead="Runs that each provider answered, and failed requests, including those that another route then answered."
       >
         <HealthTable health={health} now={now} />
       </Card>
       <Card
         title="Skipped routes"
-        lead="A route that keeps failing is set aside for up to five minutes. Each process of the functions decides that by itself and keeps it in memory, so this shows what runs of the last 15 minutes recorded when they ended: the routes that they skipped."
+        lead="A route that keeps failing is skipped for up to five minutes. Each functions process keeps that in memory, so this lists the routes that runs of the last 15 minutes skipped, once those runs ended."
       >
         <SkippedTable routes={skipped} now={now} />
       </Card>
@@ -105,7 +105,7 @@ function ProvidersState({
       </Card>
       <Card
         title="Routes"
-        lead="The routes of enabled models, in the order in which they are asked. Failures are kept for seven days."
+        lead="The routes of enabled models, in the order they are tried. Failures are kept for seven days."
       >
         <RouteTable models={models} now={now} />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["range", "from", "to"]} />

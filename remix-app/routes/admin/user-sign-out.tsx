@@ -60,10 +60,10 @@ export default function ConsoleSignOutPage() {
         ) : (
           <ChangeForm
             effects={[
-              `${name} is signed out of every browser and device (${count(sessions, "session")} now), at once.`,
-              "What apps hold for the account ends too: app sessions, tokens for the gateway, and sign-ins under way.",
+              `${name} is signed out of every browser and device (${count(sessions, "session")} now) immediately.`,
+              "App sessions, gateway tokens and sign-ins in progress also end.",
               "Keys of workspaces keep working. The account can sign in again as before.",
-              "If any session ends, its owner gets an email that says so.",
+              "If any session ends, the owner gets an email.",
             ]}
             confirm={{ text: name, what: name === id ? "the account's id" : "the account's email" }}
             failed={failed ?? kept}

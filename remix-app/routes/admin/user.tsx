@@ -74,7 +74,7 @@ export default function ConsoleUserPage() {
       <Card
         id="blocks"
         title="Address blocks"
-        lead="Blocks in force on addresses of the account's last events and sessions. Failed attempts may come from others: search for the address."
+        lead="Active blocks of the account's recent addresses. If attempts came from another address, search for it."
         action={<ButtonLink href="/admin/address-blocks">Find an address</ButtonLink>}
       >
         <AddressBlockTable blocks={blocks} empty="None of the account's recent addresses is blocked." />

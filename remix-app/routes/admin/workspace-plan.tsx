@@ -58,7 +58,7 @@ export default function ConsoleWorkspacePlanPage() {
     return (
       <ConsolePage title="Move to plan" lead={workspace.name}>
         {lock ? <Notice>{lock}</Notice> : null}
-        <Card title="Choose a plan" lead={`The workspace has the plan ${workspace.planId} now.`}>
+        <Card title="Choose a plan" lead={`The workspace is on the plan ${workspace.planId}.`}>
           <DataTable
             caption="Plans"
             rows={lock ? [] : others}

@@ -27,7 +27,7 @@ export default function ConsoleWorkspacePage() {
   const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
   return (
     <ConsolePage title={name} lead="A workspace: its plan, credits and keys.">
-      {done ? <Notice tone="good">The workspace has the plan {plan?.name ?? planId} now.</Notice> : null}
+      {done ? <Notice tone="good">The workspace is now on the plan {plan?.name ?? planId}.</Notice> : null}
       <Card title="Workspace">
         <ul className="space-y-1">
           <li>
@@ -72,7 +72,7 @@ export default function ConsoleWorkspacePage() {
         title="Credits"
         lead={
           plan?.payer === "member"
-            ? `${payerWords.member} pays from their own balance. The workspace's balance pays for nothing now.`
+            ? `${payerWords.member} pays from their own balance. The workspace's balance isn't used now.`
             : "The workspace's balance pays for all calls."
         }
         action={<ButtonLink href={`/admin/credits/workspace/${id}`}>Open credits</ButtonLink>}
@@ -113,7 +113,7 @@ export default function ConsoleWorkspacePage() {
             Approved <RelativeTime at={approvedAt} /> by {approvedBy ?? "the operator"}.
           </p>
         ) : (
-          <p className="text-muted">Not approved: members cannot create or rotate keys.</p>
+          <p className="text-muted">Not approved: members can't create or rotate keys.</p>
         )}
       </Card>
     </ConsolePage>

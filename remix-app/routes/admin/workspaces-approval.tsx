@@ -77,7 +77,7 @@ function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace
   return null;
 }
 
-/** What a step will do, and what is the case now. */
+/** Describes what a step does and the current state. */
 function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[] {
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const asked = request
@@ -98,13 +98,13 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       ];
     case "decline":
       return [
-        `${name} stays without approval, and may request it again. ${keys}`,
+        `${name} remains unapproved and may request approval again. ${keys}`,
         ...asked,
-        `${emails}. It and the workspace's Keys page show your reason, so write it for them.`,
+        `${emails}. They see your reason in it and on the workspace's Keys page.`,
       ];
     case "withdraw":
       return [
-        `From the moment you confirm, no member creates or rotates a key of ${name}.`,
+        `From the moment you confirm, members of ${name} can no longer create or rotate keys.`,
         `${keys} They keep working.`,
         ...(approvedAt
           ? [`It has been approved since ${utcText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]

@@ -18,7 +18,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return Response.json(exactAmounts(await readBudgets(context, { ...member, ...readPageQuery(request, context) })));
 }
 
-/** `PATCH` of the same: sets or removes one budget, unless it is no longer what the member has read. */
+/** `PATCH` of the same: sets or removes one budget, unless it has changed since the member read it. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;

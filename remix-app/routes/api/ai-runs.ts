@@ -5,7 +5,7 @@ import { runFilter } from "../../studio/runs/run-schema.ts";
 import { listRuns, runBody } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: by range and what runs have in common. */
+/** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: lists runs by range and filters. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const page = readPageQuery(request, context);

@@ -91,7 +91,7 @@ export default function BudgetsPage() {
     <StudioPage
       workspace={workspace}
       title="Budgets"
-      lead={`What may be spent in a month, in dollars that providers charge. All begin again on ${anew}, 00:00 UTC.`}
+      lead={`Limits on monthly spending, in dollars that providers charge. All reset on ${anew}, 00:00 UTC.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (
@@ -127,7 +127,7 @@ export default function BudgetsPage() {
             calls may be refused shortly before all of it is spent.
           </li>
           <li>
-            The maximum cost of calls under way is held. When they end, their actual cost is charged and the rest is
+            Calls in progress hold their maximum cost. When they end, their actual cost is charged and the rest is
             released.
           </li>
           <li>

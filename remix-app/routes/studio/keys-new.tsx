@@ -91,7 +91,7 @@ const fields: FieldText[] = [
   {
     name: "entityId",
     label: "Entity label",
-    hint: "Optional. Labels every call of the key, such as customer:7. The label's budget then holds for them.",
+    hint: "Optional. Labels every call of the key, such as customer:7. The label's budget then applies to them.",
   },
   { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
   { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },

@@ -27,11 +27,11 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
 const permission = "manage_ai_keys";
 const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
 
-/** First the one that interrupts no running program. */
+/** The default, the first, does not interrupt running programs. */
 const overlaps = [
   { seconds: 3_600, label: "In one hour" },
   { seconds: 86_400, label: "In one day" },
-  { seconds: 0, label: "Now: programs that use it are refused from their next call on" },
+  { seconds: 0, label: "Now: programs that use it are refused from their next call" },
 ] as const;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -86,7 +86,7 @@ export default function RotateKeyPage() {
             <>
               <Notice tone="warn">
                 {approved
-                  ? "This key has ended or was rotated already. Nothing was changed."
+                  ? "This key has ended or was already rotated. Nothing was changed."
                   : "This workspace has no approval to create or rotate keys."}
               </Notice>
               <Link to={list} className={buttonClass("secondary")}>

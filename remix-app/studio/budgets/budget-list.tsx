@@ -14,7 +14,7 @@ export function budgetKey(of: BudgetSubject): string {
   return of.scope === "label" ? `label.${of.label}` : `${of.scope}.${of.subjectId}`;
 }
 
-/** Returns what a listed budget is of. The name of a label's budget is the label. */
+/** Returns the subject of a listed budget. For a label, the name is the label. */
 export function subjectOf({ scope, subjectId, name }: Budget): BudgetSubject {
   return scope === "label" ? { scope, label: name ?? "" } : { scope, subjectId };
 }
@@ -53,7 +53,7 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   {
     scope: "member",
     title: "Members",
-    lead: "Limits the calls that a member makes, and those of the keys and apps that act for them.",
+    lead: "Limits a member's own calls, and those of keys and apps that act for them.",
     empty: "",
   },
   {
@@ -67,7 +67,7 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
 /**
  * Budgets by what they are of, each with its form where it is open.
  * @param props.whole whether these are all; of a part nobody can say what there is none of
- * @param props.last whether these are the last ones: labels come last, so here one can be added
+ * @param props.last whether this is the last page, which has the labels and the form to add one
  * @param props.cursor of the page that they are on, which changing one leads back to; empty for the first
  */
 export function BudgetList({

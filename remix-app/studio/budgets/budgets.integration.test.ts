@@ -21,7 +21,7 @@ const set = ({ accessToken }: Person, body: object) =>
 const ofLabel = { scope: "label", label: "customer:9", monthlyBudgetUsd: 12.5, previousBudgetUsd: null };
 
 describe("budgets by API", () => {
-  test("are read by members and strangers learn of no workspace", async () => {
+  test("are read by members, and strangers cannot find the workspace", async () => {
     expect(await read(member)).toMatchObject({
       status: 200,
       body: { costVisible: true, keysVisible: false, nextCursor: null },

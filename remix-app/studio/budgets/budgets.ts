@@ -75,8 +75,8 @@ const changed = z.union([
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with what they have used this UTC month: by scope, labels by their text, others
- * by when their subject was made, so that none changes its place. Budgets of keys need manage_ai_keys or
+ * Returns a page of a workspace's budgets with what they have used this UTC month: ordered by scope, then labels by text and
+ * others by creation of their subject, so that pages are stable. Budgets of keys need manage_ai_keys or
  * manage_ai_policy.
  * @throws Response 400 INVALID_REQUEST for a cursor that is none of ours, 403 FORBIDDEN, 503 UNAVAILABLE
  */
@@ -149,7 +149,7 @@ export function readBudgetAmount(typed: string): string | null {
 export type BudgetSubject = z.infer<typeof ofSubject> | z.infer<typeof ofLabel>;
 
 /**
- * Sets or removes one budget, unless it is no longer what the member was shown.
+ * Sets or removes one budget, unless it has changed since the member saw it.
  * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
  */
 export async function changeBudget(

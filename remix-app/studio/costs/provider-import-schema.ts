@@ -23,7 +23,7 @@ const costRecord = z.object({
   counted: z.boolean(),
   /** Which account day stands for one that does not count, by its externalRunId. */
   replacedBy: z.string().nullable(),
-  /** The runs, and a total's services, that an account day stands for. */
+  /** The runs, and a day total's services, that an account day replaces. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;
@@ -63,7 +63,7 @@ export type InvoiceRecord = z.output<typeof invoiceRecord>;
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
-    /** Of those that count; of a month, the shares of its days. */
+    /** Of those that count; for a month, the shares of its days. */
     amountUsd: amountText,
     records: count,
     replacedRecords: count,

@@ -6,7 +6,7 @@ export interface CreditAlert {
   accountId: string;
   /** A member pays for their own calls in all workspaces whose plan says so. */
   payer: "workspace" | "member";
-  /** The workspace that pays, or one in which the member does. */
+  /** The workspace that pays, or one where the member pays. */
   workspaceId: string;
   workspace: string;
   level: "low" | "empty";
@@ -18,7 +18,7 @@ export interface CreditAlert {
   threshold: string;
 }
 
-/** The email about it: whose balance, how much is left, what follows and what to do. */
+/** Writes the email about a low or empty balance: what is left, what follows and what to do. */
 export function creditAlertMail(alert: CreditAlert, { origin }: { origin: string }): Omit<Mail, "to"> {
   const { payer, workspace, workspaceId, level, balance, reserved, available, threshold } = alert;
   const owned = payer === "workspace";

@@ -12,7 +12,7 @@ const messages: Record<InvoiceField, string> = {
   provider: label,
   accountId: label,
   reference: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as the invoice has it",
-  kind: "Choose what it is",
+  kind: "Choose a kind",
   replaces: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, or leave it empty",
   amountUsd: "Enter the amount with a point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
   issuedOn: "Enter the day it was issued, such as 2026-01-31",

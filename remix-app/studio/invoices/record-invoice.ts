@@ -19,7 +19,7 @@ const recorded = z.union([
     /** The kept one, and by which fields it differs. */
     id: z.uuid(),
     differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
-    /** Says that another invoice replaces what this one would. */
+    /** Says that another invoice already replaces the same one. */
     message: z.string().optional(),
   }),
   z.object({
@@ -63,7 +63,7 @@ export async function recordInvoice(context: AppLoadContext, entry: Entry): Prom
         requestId,
         detail:
           answer.message ??
-          "An invoice with this reference is recorded already with other values. Invoices never change.",
+          "An invoice with this reference is already recorded with other values. Invoices never change.",
       });
     case "invalid_request":
       throw problem("INVALID_REQUEST", {

@@ -9,7 +9,7 @@ import type { ApprovalState } from "./approval.ts";
 /** Characters; also a check of the database. */
 export const maxNoteLength = 500;
 
-/** Whether a workspace may create keys, with the way to request it. Its forms post to the approval's own page. */
+/** Shows whether a workspace may create keys, and requests approval. Its forms post to the approval page. */
 export function ApprovalCard({
   workspaceId,
   approval: { approved, request },

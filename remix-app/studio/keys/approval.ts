@@ -8,7 +8,7 @@ import { approvalRequestMail } from "./approval-mail.ts";
 /** A workspace's latest request for approval. */
 const approvalRequest = z.object({
   state: z.enum(["open", "withdrawn", "approved", "declined"]),
-  /** Also names the request where it is withdrawn or answered. */
+  /** Also identifies the request when it is withdrawn or answered. */
   requestedAt: z.string(),
   requestedBy: z.string().nullable(),
   note: z.string().nullable(),

@@ -37,7 +37,7 @@ const messages: Record<string, string> = {
   allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
 };
 
-/** Fields of the form that have another name than what they set. */
+/** Form fields whose name differs from what they set. */
 const fieldNames: Record<string, string> = { expiresAt: "expiresOn", allowedModels: "models" };
 
 export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> };
@@ -45,7 +45,7 @@ export type KeyFormResult = { key: NewKey } | { errors: Record<string, string> }
 /**
  * Reads the form of a new key.
  * @param choices of the form's model picker
- * @returns the key asked for, or one message a field, by the field's name
+ * @returns the key asked for, or one message per field, by its name
  */
 export function readKeyForm(fields: FormData, choices: ModelChoices): KeyFormResult {
   const allowedModels = choices.mode === "selected" ? [...choices.allow] : undefined;

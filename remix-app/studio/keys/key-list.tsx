@@ -42,12 +42,12 @@ export interface KeyListProps {
   mayRotate: boolean;
   /** Of the list. */
   path: string;
-  /** The search of the page of it that they are on. */
+  /** The query string of the list's current page. */
   page: string;
   now: string;
 }
 
-/** A workspace's keys with their state, and what can be done with those that still work. */
+/** Lists a workspace's keys, with links to rotate and revoke the active ones. */
 export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
   return (
     <DataTable
@@ -123,7 +123,7 @@ function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary })
   );
 }
 
-/** Asks before a key is revoked, which no program that has it survives. */
+/** Confirms revoking a key, which stops every program that uses it. */
 export function KeyRevocation({
   keyId,
   name,

@@ -106,7 +106,7 @@ export async function revokeKey(
 }
 
 /**
- * One key of a workspace, and whether the workspace may rotate it.
+ * Returns a key, and whether its workspace may rotate it.
  * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
  */
 export async function requireKey(

@@ -1,10 +1,10 @@
 import { maxTermLength } from "../../http/search-params.ts";
 import { type ModelMark, type ModelRow, modelField } from "./model-options.ts";
 
-/** What a form's model picker holds: the whole selection, and which part of the list it shows. */
+/** The state of a form's model picker: the whole selection, and the page of the list that it shows. */
 export interface ModelChoices {
   mode: "all" | "selected";
-  /** Ids that are selected, on whatever page. */
+  /** Selected ids on all pages. */
   allow: readonly string[];
   deny: readonly string[];
   term: string;
@@ -12,7 +12,7 @@ export interface ModelChoices {
   page: number;
 }
 
-/** A part of the list with what is marked there, and the marks of all other models as hidden fields. */
+/** A page of the list with its marks, and the marks of all other models as hidden fields. */
 export interface PickerView extends ModelChoices {
   rows: (ModelRow & { fields: Record<ModelMark, string> })[];
   hidden: { name: string; value: string }[];
@@ -28,7 +28,7 @@ export const pickerFields = 260;
 
 export const modelsShown = 25;
 
-/** A picker's state before anybody has changed it. */
+/** Returns a picker's initial state. */
 export function choicesOf({
   allowed,
   denied = [],

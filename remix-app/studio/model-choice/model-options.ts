@@ -44,15 +44,15 @@ export type ModelMark = "allow" | "deny";
 export interface ModelRow {
   id: string;
   name: string;
-  /** Null: in the catalogue no longer. */
+  /** Null if it has left the catalogue. */
   kind: ModelOptions["models"][number]["kind"] | null;
   granted: boolean;
   permitted: boolean;
 }
 
 /**
- * The catalogue's models, and those of a list that are in the catalogue no longer. Models that the plan grants or the
- * list names come first.
+ * Returns the catalogue's models, and models of a list that have left it. Models that the plan grants or the list names
+ * come first.
  */
 export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
   const known = new Set(models.map(({ id }) => id));
@@ -63,7 +63,7 @@ export function modelRows({ models }: Pick<ModelOptions, "models">, named: reado
   return [...models, ...gone].toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
 }
 
-/** The form's field of a model's mark: a plain name, which its id, with dots and slashes, is not. */
+/** Returns the form field of a model's mark. It has a hash of the id, since field names allow no dots or slashes. */
 export function modelField(mark: ModelMark, id: string): string {
   return `${mark}_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
 }

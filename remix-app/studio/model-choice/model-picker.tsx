@@ -8,9 +8,9 @@ import type { ModelRow } from "./model-options.ts";
 
 const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
 
-/** Why a model cannot be called, whatever the list says. */
+/** Says why a model cannot be called even if the list allows it. */
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
-  if (kind === null) return "Not in the catalogue any more";
+  if (kind === null) return "No longer in the catalogue";
   if (!granted) return `Not granted by the plan${plan ? ` ${plan}` : ""}`;
   return heedsPolicy && !permitted ? "Not allowed by the workspace's policy" : null;
 }
@@ -33,7 +33,7 @@ export function ModelPicker({
   legend: string;
   /** Of the two modes. */
   words: Record<PickerView["mode"], string>;
-  /** Whether models can be denied as well, as a policy's can. A key heeds what the policy denies. */
+  /** Whether models can also be denied, as in a policy. Keys only allow, and follow the policy. */
   denies?: boolean;
   error: string | undefined;
   /** Where searching and paging send the form; by default where the form goes. */

@@ -71,7 +71,7 @@ export async function changeAiPolicy(
 /**
  * As {@link changeAiPolicy}, unless somebody has changed the policy since the member read it.
  * @param options.readAt the `updatedAt` of what they read
- * @returns the policy as it is then, theirs or the other's; or the models that are not in the catalogue
+ * @returns the current policy, saved now or changed by someone else; or the models that are not in the catalogue
  */
 export async function changeReadPolicy(
   context: AppLoadContext,

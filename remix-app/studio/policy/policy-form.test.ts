@@ -40,7 +40,7 @@ test("marks make the lists, and an empty limit lifts it", () => {
   expect(read({ [modelField("allow", "b")]: "b" }).rules).toMatchObject({ allowedModels: null });
 });
 
-test("searching asks for no change, whatever else was typed", () => {
+test("searching saves nothing that was typed", () => {
   const { rules, errors, fields } = read({ intent: "search", modelTerm: "chat", requestsPerMinute: "none" });
   expect([rules, errors, fields.requestsPerMinute, fields.choices.term]).toEqual([null, {}, "none", "chat"]);
 });

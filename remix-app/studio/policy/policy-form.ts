@@ -51,7 +51,7 @@ export type PolicyFormResult = { fields: PolicyFields } & (
 
 /**
  * Reads the form of a policy.
- * @returns what was typed, and either the rules to save or one message a field; neither where the form was sent to show
+ * @returns what was typed, and either the rules to save or one message per field; neither if the form was sent to show
  * other models
  */
 export function readPolicyForm(form: FormData): PolicyFormResult {

@@ -9,7 +9,7 @@ import type { RunDetail } from "./runs.ts";
 
 type Line = PricingLine & { key: string };
 
-/** How a run was priced: each class of tokens, the provider's cost, the credits, and why nothing was billed. */
+/** Shows how a run was priced: each class of tokens, the provider's cost, the credits, and why nothing was billed. */
 export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail }) {
   const { calls, costUsd, markup, billedCredits, unmeteredCredits, reservedCredits } = pricing;
   const lines = pricing.lines.map((line, index) => ({ ...line, key: String(index) }));
@@ -27,10 +27,7 @@ export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail
     ),
   ];
   return (
-    <Card
-      title="How this was priced"
-      lead="At the prices of the moment the run began. 1 credit is $0.0001 before markup."
-    >
+    <Card title="How this was priced" lead="At the prices when the run began. 1 credit is $0.0001 before markup.">
       <div className="space-y-4">
         {calls && calls.length > 0 ? (
           <ul className="space-y-1 text-muted">

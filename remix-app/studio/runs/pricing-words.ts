@@ -26,8 +26,8 @@ export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): s
 
 const noteWords = {
   running: "The call is still running. Its credits are reserved and are charged when it ends.",
-  not_called: "Nothing was billed: the call ended before a provider was asked.",
-  usage_unknown: "Nothing was billed: it is not known what the call used.",
+  not_called: "Nothing was billed: the call ended before a provider was called.",
+  usage_unknown: "Nothing was billed: the call's usage is unknown.",
   exempt:
     "No credits were charged: calls by a registered app, or with a key bound to one, pay none. The unmetered credits are what the call would have cost.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
@@ -39,7 +39,7 @@ const noteWords = {
   not_itemised: "The stored counts do not explain all of the cost. The rest is one line.",
   uncounted_attempts:
     "The provider may have charged for a request whose answer was not used. The run does not include it.",
-  repeats_free: "The call had an idempotency key. Repeats of it make no provider call and cost nothing.",
+  repeats_free: "The call had an idempotency key. Repeating it makes no provider call and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 
 /** The notes of a run in sentences. */
@@ -47,7 +47,7 @@ export function pricingNoteWords({ notes }: RunPricing): string[] {
   return notes.map((note) => noteWords[note]);
 }
 
-/** Which price list applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from 200,000 input tokens". */
+/** Says which price list applied to a call: "Prices of openai, gpt-5 (route 1), tier priority (×1.75), from 200,000 input tokens". */
 export function priceListWords({
   provider,
   model,
@@ -64,7 +64,7 @@ export function priceListWords({
   ].join(", ");
 }
 
-/** How dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits"; null where provider cost is hidden. */
+/** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits"; null where provider cost is hidden. */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
   const credits = notes.includes("exempt") ? unmeteredCredits : billedCredits;

@@ -15,7 +15,7 @@ const tier = { min_input_tokens: 0, input: "2", cached_input: "0.2", cache_write
 const demo = { position: 1, provider: "demo", model: "upstream", prices: [tier] };
 
 describe("the lines of a run", () => {
-  test("add up to its cost to the last digit, and each is its count times its price, whatever was called", () => {
+  test("add up to its cost to the last digit, and each is its count times its price, for any calls", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, fc.constantFrom("1", "1.2", "1.234567"), (routes, calls, markup) => {
         const run = pricedRun({ routes, calls, markup });
@@ -36,7 +36,7 @@ describe("the lines of a run", () => {
     );
   });
 
-  test("add up where nothing is known of the calls but their sum", () => {
+  test("add up where only the sum of the calls is known", () => {
     fc.assert(
       fc.property(randomRoutes, randomCalls, (routes, calls) => {
         const run = pricedRun({ routes, calls });

@@ -13,8 +13,8 @@ type Explained = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal }
 const zero: Decimal = { units: 0n, scale: 0 };
 
 /**
- * Explains what a run cost by the function that settlement charges with. The lines always add up to the booked cost: what
- * the stored counts do not explain is a line of its own.
+ * Explains a run's cost with the function that settlement uses. The lines always add up to the booked cost: what the
+ * stored counts do not explain has its own line.
  */
 export function pricingOf(run: RunSummary): RunPricing {
   const { priced, costUsd, billedCredits, unmeteredCredits } = run;
@@ -73,7 +73,7 @@ function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
 }
 
-/** Several calls whose counts were not kept apart together reach a tier that none of them was charged at. */
+/** The combined counts of several calls can reach a tier that none of them was charged at. */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);
   const { prices, multiplier } = tierPrices(route, call.servedTier);

@@ -19,7 +19,7 @@ export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string
   );
 }
 
-/** Links to the runs that have something in common with one. */
+/** Links to runs with the same key, member, app or label. */
 export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: string }) {
   const filters: (readonly [string, string, string | null])[] = [
     ["Same key", "keyId", run.keyName && run.keyId],

@@ -15,7 +15,7 @@ const fields: readonly string[] = ["status", "keyId", "appId", "memberId", "prov
 
 type Choice = { value: string; label: string };
 
-/** Narrows the list of runs; what was asked for is in the address, and what else is there stays. */
+/** Filters the list of runs by URL parameters, and keeps the others. */
 export function RunFilterForm({
   asked,
   search,

@@ -54,7 +54,7 @@ const runFacts = z.object({
   latencyMs: count.nullable(),
 });
 
-/** A run with what its price is explained by; the answer of `ai.run_summary`. */
+/** A run with the facts that explain its price; the answer of `ai.run_summary`. */
 export const runSummary = runFacts.extend({ priced: pricingFacts });
 
 export type RunSummary = z.infer<typeof runSummary>;

@@ -88,7 +88,7 @@ const scanLimit = 10_000;
 /**
  * Returns a page of a workspace's runs, newest first. With a filter that few runs match, a page may be short or empty and
  * still have a next one: it looked at {@link scanLimit} runs.
- * @throws Response 400 INVALID_REQUEST for an invalid cursor or a filter by what does not exist, 403 FORBIDDEN, 503 UNAVAILABLE
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function listRuns(
   context: AppLoadContext,

@@ -141,7 +141,7 @@ describe("with calls", () => {
     async (path) => {
       const page = await member.browser.get(at(`${path}?range=fortnight`));
       expect(page.status).toBe(400);
-      expect(page.words).toContain("There is no such range. Shown instead:");
+      expect(page.words).toContain("Unknown range. Shown instead:");
       expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
     },
   );

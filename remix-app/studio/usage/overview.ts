@@ -64,7 +64,7 @@ export interface OverviewRow {
 export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number];
 
 export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
-  /** Days the newest first, everything else the most expensive first. */
+  /** Newest first for days, otherwise most expensive first. */
   rows: OverviewRow[];
   /** How many days a row of days stands for. */
   daysEach: number;
@@ -94,7 +94,7 @@ const noUsage: UsageSums = {
   firstTokenP95Ms: null,
 };
 
-/** Days that are shown as one: weeks where the range is long, so that each has room. Models share a column's room. */
+/** Returns how many days one column covers: more in long ranges, and more for models, which share a column. */
 export function daysEachOf({ from, to }: { from: string; to: string }, by: OverviewDimension): number {
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
   if (by === "model") return days > 92 ? 14 : days > 31 ? 7 : 1;

@@ -63,7 +63,7 @@ test("usage leads from page to page by every cursor that it answers, the longest
   expect([second.rows.map(({ model }) => model.at(-1)), second.nextCursor]).toEqual([["z"], null]);
 });
 
-test("usage by label is grouped by day beside it, and by nothing else", async () => {
+test("usage by label can be grouped by day too, but by nothing else", async () => {
   await addRun({ ...longest, label: "customer-1" });
   const usage = async (groupBy: string, cursor = "") => {
     const search = new URLSearchParams({ groupBy, limit: "1", ...(cursor && { cursor }) });

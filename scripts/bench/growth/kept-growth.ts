@@ -20,7 +20,7 @@ export async function openGrowth(factors: readonly number[]): Promise<KeptGrowth
   return open(nothing);
 }
 
-/** Opens the database as it is, without what has been measured on it. */
+/** Opens the existing database without its earlier measurements. */
 export async function reopenGrowth(): Promise<KeptGrowth> {
   return { ...(await open(nothing)), save: async () => undefined };
 }

@@ -34,7 +34,7 @@ const planNode: z.ZodType<PlanNode> = z.object({
 });
 const explained = z.object({ "Query Text": z.string(), Plan: planNode });
 
-/** What a statement took, executed for the sixth time in a connection, and its plans of the seventh. */
+/** The cost of a statement's sixth execution in a connection, and the plans of its seventh. */
 type StatementPlans = { what: string; ms: number; plans: z.infer<typeof explained>[] };
 
 /**

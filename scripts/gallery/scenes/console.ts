@@ -205,7 +205,7 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
       await confirm(scene, workspace?.name ?? "", "Withdraw credits");
       await scene.page
-        .getByText(/^More than is available/)
+        .getByText(/^This is more than is available/)
         .first()
         .waitFor();
     },

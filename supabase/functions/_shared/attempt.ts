@@ -37,7 +37,7 @@ export type Attempt = {
   /** The provider may charge for it although its answer was not used. */
   may_have_charged?: true;
   latency_ms: number;
-  /** What it is charged for, where its run is charged for several requests: the run's own counts are their sum. */
+  /** Its charged usage, if the run is charged for several requests; the run's own counts are the sum. */
   charged?: ChargedUse;
 };
 

@@ -13,7 +13,7 @@ export type CallPrice = { route: PricedRoute; amount: Decimal } & (PricedUsage |
 /** The cost of a run: USD, and credits before an exemption. Exact decimals as text. */
 export type RunCost = { cost_usd: string; credits: string };
 
-/** Of an amount of USD in the database. */
+/** Decimals of a USD amount in the database. */
 const usdDecimals = 12;
 const nothing: Decimal = { units: 0n, scale: 0 };
 

@@ -73,7 +73,7 @@ export type PriceLine = {
   amount: Decimal;
 };
 
-/** The price list of a call, and what it comes to. */
+/** The price list of a call, and its cost. */
 export type PricedUsage = { tier: PriceTier; multiplier: Decimal; lines: PriceLine[] };
 
 /** Returns what usage costs in USD, exactly: the sum of {@link priceUsage}'s lines. Settlement books this amount. */
@@ -98,7 +98,7 @@ export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: str
   return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
 }
 
-/** Returns how much of each item usage counts, without items of 0. Parts of the input never exceed the whole of it. */
+/** Returns the count of each item in usage, without zeros. Parts of the input never exceed the input. */
 export function usageItems(counts: TokenCounts): { item: PriceItem; count: number }[] {
   const output = counts.output_tokens ?? 0;
   let rest = counts.input_tokens ?? 0;
@@ -140,7 +140,7 @@ export function priceLines(
   });
 }
 
-/** The prices that stand in for one that a tier does not have. Fees without a price are free. */
+/** Fallbacks for prices that a tier does not have. Fees without a price are free. */
 const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
   input: [],
   cached_input: ["input"],

@@ -47,9 +47,9 @@ const catalogue = {
   invoice_conflict: [
     409,
     "invalid_request_error",
-    "This reference is recorded already with other values, or the replaced one is replaced already.",
+    "This reference is already recorded with other values, or the invoice it replaces is already replaced.",
   ],
-  cost_conflict: [409, "invalid_request_error", "This cost was observed at the same time with other content."],
+  cost_conflict: [409, "invalid_request_error", "A cost with the same observedAt is recorded with other content."],
   payload_too_large: [413, "invalid_request_error", "The body is too large."],
   idempotency_key_reused: [422, "invalid_request_error", "This idempotency key was used with another request."],
   rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],

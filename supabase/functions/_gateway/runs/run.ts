@@ -189,7 +189,7 @@ function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: read
   if (attempt && !charges.has(attempt)) charges.set(attempt, use);
 }
 
-/** The attempts as the database keeps them: the run's own counts are enough for what one call is charged for. */
+/** The attempts as the database keeps them. For a single call, the run's own counts are enough. */
 function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): Attempt[] {
   return attempts.map((attempt) => {
     const use = charges.size > 1 ? charges.get(attempt) : undefined;

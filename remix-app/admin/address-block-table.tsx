@@ -60,11 +60,11 @@ function State({ block: { active, blockedUntil, liftedAt, liftedBy, liftReason }
   }
   return active ? (
     <span className="text-bad">
-      Ends <RelativeTime at={blockedUntil} />
+      Expires <RelativeTime at={blockedUntil} />
     </span>
   ) : (
     <span className="text-muted">
-      Ended <RelativeTime at={blockedUntil} />
+      Expired <RelativeTime at={blockedUntil} />
     </span>
   );
 }

@@ -1,6 +1,6 @@
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
-import { usd } from "./words.ts";
+import { minuteOf, usd } from "./words.ts";
 
 /** Labels of the fields of models, routes and grants. */
 export const fieldLabels = {
@@ -97,9 +97,4 @@ function timesText(from: string | null, to: string | null): string {
   const times = Number(to) / Number(from);
   if (!Number.isFinite(times) || times === 0 || (times > 0.5 && times < 2)) return "";
   return ` (${times.toLocaleString("en", { maximumSignificantDigits: 3 })} times as much)`;
-}
-
-/** "2026-11-27 21:00 UTC" */
-export function minuteOf(at: string): string {
-  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }

@@ -10,10 +10,10 @@ import {
   routeFields,
   versionFields,
 } from "./model-forms.ts";
-import { fieldChanges, minuteOf, priceChanges } from "./model-preview.ts";
+import { fieldChanges, priceChanges } from "./model-preview.ts";
 import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
-import { usd } from "./words.ts";
+import { minuteOf, usd } from "./words.ts";
 
 /** The subject of a step, from its URL. */
 export interface StepScope {

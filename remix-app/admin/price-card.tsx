@@ -1,10 +1,9 @@
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field, Select } from "../ui/field.tsx";
-import { minuteOf } from "./model-preview.ts";
 import { stepPath } from "./model-scope.ts";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
-import { usd } from "./words.ts";
+import { minuteOf, usd } from "./words.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";

@@ -12,6 +12,11 @@ export function usd(amount: string | null): string {
   return amount === null ? "–" : exactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
 }
 
+/** "2026-11-27 21:00 UTC" */
+export function minuteOf(at: string): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
 /** What an account's policy is called. */
 export const policyWords: Record<PolicyState, string> = {
   optional: "Optional",

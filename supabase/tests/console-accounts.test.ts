@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "./actors.ts";
+import { createAdmin } from "./console-fixtures.ts";
 import { createUser, type Database, one, signIn, test } from "./database.ts";
 
 async function found(db: Database, { term, pageSize = 50 }: { term: string; pageSize?: number }) {
@@ -176,8 +177,7 @@ describe("signing an account out", () => {
     ).answer;
 
   test("ends every session, tells the owner once, and writes each time to the log", async ({ db }) => {
-    const [admin, account, other] = [await createUser(db), await createUser(db), await createUser(db)];
-    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
+    const [admin, account, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
     for (const { id } of [account, account, other]) await signIn(db, { userId: id });
     const both = { actor: admin.id, subject: account.id };
     expect([await signOut(db, both), await signOut(db, both)]).toEqual([{}, {}]);
@@ -200,8 +200,7 @@ describe("signing an account out", () => {
   });
 
   test("is for admins alone, never of oneself, and of accounts that exist", async ({ db }) => {
-    const [admin, account] = [await createUser(db), await createUser(db)];
-    await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
+    const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });
     expect(await signOut(db, { actor: admin.id, subject: admin.id })).toEqual({ refused: "oneself" });

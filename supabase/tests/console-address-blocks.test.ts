@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { createAdmin } from "./console-fixtures.ts";
 import { createUser, type Database, one, signIn, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -37,12 +38,6 @@ async function lift(db: Database, { actor, block }: { actor: string; block: stri
     values: [JSON.stringify(change)],
   });
   return answer;
-}
-
-async function createAdmin(db: Database) {
-  const admin = await createUser(db);
-  await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
-  return admin;
 }
 
 const attempt = async (db: Database, address: string) =>

@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
-import { createActor } from "./actors.ts";
 import { begin, books, chatCall, createTenant, outcome, runRow, settle, type Tenant } from "./ai-fixtures.ts";
+import { createAdmin } from "./console-fixtures.ts";
 import { createUser, type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -10,12 +10,6 @@ type Change = Record<string, unknown>;
 async function ask(db: Database, name: "change_credits" | "save_plan" | "move_workspace", change: Change) {
   const stamped = { reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change };
   return (await one<{ answer: Answer }>(db, { sql: `select private.${name}($1) as answer`, values: [stamped] })).answer;
-}
-
-async function createAdmin(db: Database): Promise<string> {
-  const { sub } = await createActor(db, {});
-  await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [sub]);
-  return sub;
 }
 
 const audit = (db: Database, target: string) =>
@@ -48,7 +42,7 @@ const workspaceGrant = (actor: string, { workspaceId }: Tenant, more: Change = {
 
 describe("credits in the console", () => {
   test("are granted once by a reference, with one line of the audit log, and the ledger carries it", async ({ db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1" })];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1" })];
     const grant = workspaceGrant(actor, tenant, { description: "Invoice 1" });
     expect(await ask(db, "change_credits", grant)).toEqual({});
     expect(await ask(db, "change_credits", { ...grant, amount: "12.50000000" })).toEqual({ repeated: true });
@@ -71,7 +65,7 @@ describe("credits in the console", () => {
   });
 
   test("are withdrawn as far as they are available", async ({ db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db, { credits: "10" })];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { credits: "10" })];
     await db.query("update ai.credit_accounts set reserved = 4 where workspace_id = $1", [tenant.workspaceId]);
     const withdraw = workspaceGrant(actor, tenant, { step: "withdraw" });
     const more = { ...withdraw, amount: "6.00000001" };
@@ -86,7 +80,10 @@ describe("credits in the console", () => {
   test.for(["workspace", "member"] as const)(
     "of a new account of a %s come on top of the plan's initial credits",
     async (payer, { db }) => {
-      const [actor, tenant] = [await createAdmin(db), await createTenant(db, { payer, initialCredits: "20000" })];
+      const [{ id: actor }, tenant] = [
+        await createAdmin(db),
+        await createTenant(db, { payer, initialCredits: "20000" }),
+      ];
       const ownerId = payer === "workspace" ? tenant.workspaceId : tenant.ownerId;
       expect(await ask(db, "change_credits", workspaceGrant(actor, tenant, { payer, ownerId }))).toEqual({});
       const account = await accountOf(db, payer, ownerId);
@@ -99,7 +96,7 @@ describe("credits in the console", () => {
   );
 
   test.for(["0", "-1"])("are not changed by %s", async (amount, { db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db)];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     for (const step of ["grant", "withdraw"]) {
       const change = workspaceGrant(actor, tenant, { step, amount });
       expect(await ask(db, "change_credits", change)).toEqual({ refused: "invalid" });
@@ -107,7 +104,7 @@ describe("credits in the console", () => {
   });
 
   test("are changed by admins alone, never their own, and only of owners who exist", async ({ db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db)];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const other = (await createUser(db)).id;
     const change = workspaceGrant(actor, tenant);
     expect(await ask(db, "change_credits", { ...change, actor: other })).toEqual({ refused: "forbidden" });
@@ -170,7 +167,7 @@ async function planOf(db: Database, id: string): Promise<Record<string, unknown>
 
 describe("a plan", () => {
   test("is added, and edited only by an admin who saw its newest version", async ({ db }) => {
-    const actor = await createAdmin(db);
+    const { id: actor } = await createAdmin(db);
     const add = { actor, plan: "scale", seen: null, ...values };
     expect(await ask(db, "save_plan", add)).toEqual({});
     expect(await ask(db, "save_plan", add)).toEqual({ refused: "taken" });
@@ -199,7 +196,7 @@ describe("a plan", () => {
   });
 
   test.for(["workspace", "member"] as const)("keeps its payer %s once an account pays by it", async (payer, { db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db, { payer })];
     const edit = async (change: Change) =>
       ask(db, "save_plan", {
         actor,
@@ -218,7 +215,10 @@ describe("a plan", () => {
   });
 
   test("charges runs at the markup that they began with", async ({ db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db, { credits: "1000000", markup: "1" })];
+    const [{ id: actor }, tenant] = [
+      await createAdmin(db),
+      await createTenant(db, { credits: "1000000", markup: "1" }),
+    ];
     const run = await begin(db, chatCall(tenant));
     const seen = (await planOf(db, tenant.planId)).version;
     const edit = { actor, plan: tenant.planId, seen, ...values, requestsPerMinute: null, markup: "3" };
@@ -233,7 +233,7 @@ describe("a plan", () => {
 
 describe("a workspace", () => {
   test("is moved to another plan, and balances stay with their owners", async ({ db }) => {
-    const actor = await createAdmin(db);
+    const { id: actor } = await createAdmin(db);
     const tenant = await createTenant(db, { credits: "1000" });
     const free = await createTenant(db, { payer: "member" });
     const run = await begin(db, chatCall(tenant));
@@ -262,7 +262,7 @@ describe("a workspace", () => {
   });
 
   test("that is the admin's own personal one is not moved by them", async ({ db }) => {
-    const [actor, tenant] = [await createAdmin(db), await createTenant(db)];
+    const [{ id: actor }, tenant] = [await createAdmin(db), await createTenant(db)];
     const personal = await one<{ id: string; plan_id: string }>(db, {
       sql: "select id, plan_id from public.workspaces where personal_user_id = $1",
       values: [actor],

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
+import { createAdmin } from "./console-fixtures.ts";
 import { createUser, type Database, join, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
 
@@ -42,12 +43,6 @@ async function createWorkspace(db: Database) {
   await db.query("insert into public.workspaces (id, name) values ($1, 'Night shift')", [workspaceId]);
   await join(db, { workspaceId, userId: owner.id, role: "owner" });
   return { workspaceId, owner };
-}
-
-async function createAdmin(db: Database) {
-  const admin = await createUser(db);
-  await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [admin.id]);
-  return admin;
 }
 
 async function addMember(db: Database, { workspaceId, role }: { workspaceId: string; role: string }) {

@@ -5,6 +5,7 @@ import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { minuteOf } from "../../admin/words.ts";
 import { readForm } from "../../http/form.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -49,7 +50,7 @@ export default function ConsoleLiftBlockPage() {
               `From the moment you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
               "This block no longer makes the next one longer.",
-              `Otherwise it ends on ${blockedUntil.slice(0, 16).replace("T", " ")} UTC.`,
+              `Otherwise it expires on ${minuteOf(blockedUntil)}.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? kept}

@@ -13,6 +13,7 @@ import {
   requireApprovable,
 } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { minuteOf } from "../../admin/words.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -82,7 +83,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const asked = request
     ? [
-        `${request.requestedBy ?? "A former member"} requested it on ${utcText(request.requestedAt)}.`,
+        `${request.requestedBy ?? "A former member"} requested it on ${minuteOf(request.requestedAt)}.`,
         ...(request.note ? [`For: ${request.note}`] : []),
       ]
     : [];
@@ -107,14 +108,10 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         `From the moment you confirm, members of ${name} can no longer create or rotate keys.`,
         `${keys} They keep working.`,
         ...(approvedAt
-          ? [`It has been approved since ${utcText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
+          ? [`It has been approved since ${minuteOf(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
           : []),
       ];
   }
-}
-
-function utcText(moment: string): string {
-  return `${moment.slice(0, 16).replace("T", " ")} UTC`;
 }
 
 export default function ConsoleApprovalPage() {

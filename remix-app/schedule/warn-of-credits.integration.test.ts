@@ -50,7 +50,7 @@ async function received() {
   return mailsTo(admin.email);
 }
 
-test("many sweepers at once send one email of a low balance, with the exact balance and the page", async () => {
+test("concurrent sweepers send one email of a low balance, with the exact balance and the page", async () => {
   await setBalance("9999.99999999");
   await callAtOnce(() => warnOfCredits(env).run(soon()));
   await warn();

@@ -28,7 +28,7 @@ test("a quick run takes less of everything", () => {
   expect(quick.calls.count).toBeLessThan(full.calls.count);
 });
 
-test("--largest leaves the largest size of growth", () => {
+test("--largest runs only the largest size of growth", () => {
   expect(planOf(readOptions(["--only", "growth", "--largest"])).growth).toEqual([100]);
   expect(planOf(readOptions(["--only", "growth"])).growth).toEqual([1, 10, 100]);
 });

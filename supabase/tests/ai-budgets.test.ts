@@ -134,7 +134,7 @@ describe("a workspace's budgets", () => {
     expect(paged.map(({ subjectId }) => subjectId)).toEqual(expected);
   });
 
-  test("are those of workspace, apps and keys for a server of the release before", async ({ db }) => {
+  test("include only workspace, apps and keys for a server of the previous release", async ({ db }) => {
     const tenant = await createTenant(db);
     await change(db, tenant, { scope: "label", label: "b", limit: "1" });
     const values = [tenant.ownerId, tenant.workspaceId];

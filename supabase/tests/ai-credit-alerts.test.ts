@@ -101,7 +101,7 @@ describe("a balance", () => {
     },
   );
 
-  test("that becomes low and then empty is warned about twice, and once where it was swept late", async ({ db }) => {
+  test("that becomes low and then empty is warned about twice, or once if the sweep was late", async ({ db }) => {
     const tenant = await tenantWith(db, "50");
     expect(await warn(db, tenant)).toEqual(["low"]);
     await setBalance(db, tenant, "0");
@@ -143,9 +143,7 @@ describe("a balance", () => {
     expect(await warn(db, tenant)).toEqual(["low"]);
   });
 
-  test("that pays for nothing is not warned about: its workspace's plan charges members, or it is deleted", async ({
-    db,
-  }) => {
+  test("is not warned about if its workspace's plan charges members, or if it is deleted", async ({ db }) => {
     const [moved, deleted] = [await tenantWith(db, "1"), await tenantWith(db, "1")];
     await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);
@@ -162,7 +160,7 @@ describe("a refusal for lack of credits", () => {
     expect(await warn(db, tenant)).toEqual([]);
   });
 
-  test("says nothing about other calls where the threshold or more is available", async ({ db }) => {
+  test("does not warn while the threshold or more is available", async ({ db }) => {
     const tenant = await tenantWith(db, "100", expensive);
     await refuse(db, tenant);
     expect(await warn(db, tenant)).toEqual([]);
@@ -185,7 +183,7 @@ describe("a refusal for lack of credits", () => {
     }
   });
 
-  test("writes at most once a minute, and an admitted call writes nothing of it", async ({ db }) => {
+  test("is written at most once a minute, and admitted calls write nothing", async ({ db }) => {
     const tenant = await tenantWith(db, "50", expensive);
     const refusedAt = async () =>
       (
@@ -317,7 +315,7 @@ describe("the notice of the studio", () => {
     expect(await notice(db, some.ownerId, some.workspaceId)).toBeNull();
   });
 
-  test("is not for people outside of the workspace", async ({ db }) => {
+  test("is not shown to people outside the workspace", async ({ db }) => {
     const tenant = await tenantWith(db, "0");
     expect(await notice(db, (await createUser(db)).id, tenant.workspaceId)).toBeNull();
   });

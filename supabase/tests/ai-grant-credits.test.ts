@@ -129,7 +129,7 @@ describe(`${callers} concurrent callers`, () => {
     }
   });
 
-  test("withdraw no more than there is", async () => {
+  test("withdraw at most what is available", async () => {
     const { db, close } = openPool(callers);
     try {
       const tenant = await createTenant(db, { credits: "5.5" });

@@ -139,7 +139,7 @@ describe("the review of an invoice", () => {
     },
   );
 
-  test("is of the months in which reconciliation counts it", async ({ db }) => {
+  test("counts in the same months as in reconciliation", async ({ db }) => {
     for (const period of [
       {},
       { periodStart: "2026-01-10" },

@@ -214,7 +214,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
 });
 
 describe("a member's budget", () => {
-  test("holds for the member's keys, session and apps together", async ({ db }) => {
+  test("applies to the member's keys, session and apps together", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100000", prices });
     const actor = await createActor(db, { workspaceId: tenant.workspaceId, role: "member" });
     const key = await addKey(db, { ...tenant, ownerId: actor.sub });
@@ -276,7 +276,7 @@ describe("a label", () => {
     expect(await extend(db, run)).toEqual({ refused: "budget_exceeded" });
   });
 
-  test("of a key is that of its runs also without any budget", async ({ db }) => {
+  test("of a key is written on its runs without a budget too", async ({ db }) => {
     const tenant = await tenantFor(db, "label");
     expect(await entityOf(db, await begin(db, chatCall(tenant)))).toBe(label);
     expect(await entityOf(db, await begin(db, chatCall(tenant, { entity_id: label })))).toBe(label);
@@ -322,7 +322,7 @@ describe("a label", () => {
     });
   });
 
-  test("of 128 characters is one, longer or with others none", async ({ db }) => {
+  test("may have 128 characters, but not more and no other characters", async ({ db }) => {
     const tenant = await createTenant(db);
     expect(await addKey(db, tenant, { entityId: "a".repeat(128) })).toHaveProperty("id");
     for (const entityId of ["a".repeat(129), "", "a b", "ä"]) {

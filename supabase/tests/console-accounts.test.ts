@@ -137,7 +137,7 @@ describe("the console's list of accounts", () => {
     expect(first.map(({ deleted }) => deleted)).toEqual([false, true]);
   });
 
-  test("says what is special about an account", async ({ db }) => {
+  test("shows the badges of an account", async ({ db }) => {
     const id = await createPerson(db, { email: `${randomUUID()}@x.test`, sso: true });
     await db.query(
       "update auth.users set email_confirmed_at = null, banned_until = now() + interval '1 hour' where id = $1",
@@ -199,7 +199,7 @@ describe("signing an account out", () => {
     ]);
   });
 
-  test("is for admins alone, never of oneself, and of accounts that exist", async ({ db }) => {
+  test("is for admins only, never for their own account, and only for existing accounts", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createUser(db)];
     await signIn(db, { userId: account.id });
     expect(await signOut(db, { actor: account.id, subject: admin.id })).toEqual({ refused: "forbidden" });

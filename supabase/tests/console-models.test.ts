@@ -79,9 +79,7 @@ async function changeRoute(
 const refusalOf = async (db: Database, tenant: Tenant, model: string) =>
   (await begin(db, chatCall(tenant, { model }))).refused ?? null;
 
-test("a model that is added, routed, priced, granted and enabled can be called, and not a step earlier", async ({
-  db,
-}) => {
+test("a model that is added, routed, priced, granted and enabled can be called, but not before", async ({ db }) => {
   const admin = await createAdmin(db);
   const { ask } = admin;
   const tenant = await createTenant(db, { credits: "100" });
@@ -144,7 +142,7 @@ test("a route takes calls only with a price of the default tier, which settlemen
 });
 
 describe("a model", () => {
-  test("is not added over another one, nor without what it needs", async ({ db }) => {
+  test("is not added with a taken id or invalid settings", async ({ db }) => {
     const admin = await createAdmin(db);
     const model = await addModel(admin);
     expect(await admin.ask("save_model", { ...settings, model })).toEqual({ refused: "id_taken" });
@@ -156,7 +154,7 @@ describe("a model", () => {
     await addModel(admin, { kind: "speech", voices: ["alloy"] });
   });
 
-  test("that somebody else has changed is not changed", async ({ db }) => {
+  test("is not changed if somebody else changed it first", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, email } = admin;
     const model = await addModel(admin);

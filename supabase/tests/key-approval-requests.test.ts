@@ -78,7 +78,7 @@ describe("a request for approval", () => {
     expect(await emailsTo(db, { people: [...admins, banned], subject: asked.subject })).toEqual([1, 1, 0]);
   });
 
-  test("is for members with manage_ai_keys alone", async ({ db }) => {
+  test("is only for members with manage_ai_keys", async ({ db }) => {
     const { workspaceId } = await createWorkspace(db);
     const member = await addMember(db, { workspaceId, role: "member" });
     const stranger = await createUser(db);
@@ -216,7 +216,7 @@ describe("an answer", () => {
     expect(await emailsTo(db, { people: [owner], subject: answered.subject })).toEqual([0]);
   });
 
-  test("is for admins alone, and never about one's own personal workspace", async ({ db }) => {
+  test("is for admins only, and never about their own personal workspace", async ({ db }) => {
     const admin = await createAdmin(db);
     const { workspaceId, owner } = await createWorkspace(db);
     const { request: made } = await request(db, owner.id, workspaceId);

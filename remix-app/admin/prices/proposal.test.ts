@@ -85,7 +85,7 @@ describe("a comparison", () => {
     expect(found.differences).toMatchObject([{ serviceTier: "flex", current: null, latest: "7" }]);
   });
 
-  test("marks what a source does not price, and takes the other one's", () => {
+  test("marks what a source does not price, and uses the other source's price", () => {
     const marked = model([
       { serviceTier: "default", aboveTokens: 0, offers: { inputUsd: { usd: null, note: "marked" } } },
     ]);
@@ -120,7 +120,7 @@ describe("a tier above a number of tokens", () => {
     expect(sizeOf([])).toEqual([[200_001, undefined]]);
   });
 
-  test("is ours that begins there or one earlier", () => {
+  test("matches our price that begins there or one token earlier", () => {
     expect(sizeOf([price({ minInputTokens: 200_000 })])).toEqual([[200_000, "1.000000"]]);
     expect(sizeOf([price({ minInputTokens: 200_001, inputUsd: "4" }), price({ minInputTokens: 200_000 })])).toEqual([
       [200_001, "4"],

@@ -30,7 +30,7 @@ describe("budgets by API", () => {
     expect((await set(stranger, ofLabel)).status).toBe(404);
   });
 
-  test("are set for what was read, and removed", async () => {
+  test("are set if unchanged since they were read, and removed", async () => {
     expect((await set(admin, ofLabel)).status).toBe(204);
     const { body } = (await read(admin)) as unknown as { body: { budgets: object[] } };
     expect(body.budgets).toContainEqual(

@@ -29,7 +29,7 @@ test("an email about low credits names the workspace, the exact balance, the thr
   );
 });
 
-test("an email about used up credits says what calls in progress hold, where they hold anything", () => {
+test("an email about used up credits says what calls in progress hold, if anything", () => {
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
   const { subject, text } = creditAlertMail(empty, { origin });
   expect(subject).toBe("A workspace is out of credits");
@@ -37,7 +37,7 @@ test("an email about used up credits says what calls in progress hold, where the
   expect(text).toContain("are refused (402 insufficient_credits)");
 });
 
-test("a member who pays is addressed", () => {
+test("an email to a member who pays is about their own credits", () => {
   expect(creditAlertMail({ ...alert, payer: "member" }, { origin }).subject).toBe("Your credits are low");
   const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, { origin });
   expect(subject).toBe("You are out of credits");

@@ -15,7 +15,7 @@ describe("the email about a request for approval", () => {
     expect(approvalRequestMail(asked, { origin }).text).not.toContain("For:");
   });
 
-  test("makes no link of what a member wrote", () => {
+  test("does not link what a member wrote", () => {
     const mail = approvalRequestMail(
       { ...asked, workspaceName: "https://evil.example/a", note: "see evil.example\nhttps://gatehouse.example/x" },
       { origin },

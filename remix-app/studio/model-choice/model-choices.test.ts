@@ -87,7 +87,7 @@ test.each([
   expect(sent(pickerView(modelRows(options, []), choicesOf({ allowed: null })), changes).shows).toBe(shows);
 });
 
-test("a page beyond the list is its first one", () => {
+test("a page beyond the list shows the first one", () => {
   const rows = modelRows(options, []);
   expect(pickerView(rows, { ...choicesOf({ allowed: null }), page: 7 })).toMatchObject({ page: 0, count: 3 });
 });

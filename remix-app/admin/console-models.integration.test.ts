@@ -85,7 +85,7 @@ test.each([
   ["without a reason and an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],
-  ["from the past", { from: "2026-01-01T00:00" }, "can't begin in the past"],
+  ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
   ["from a day that is none", { from: "2027-02-30T10:00" }, "Enter a day and a time"],
   ["from a year that is none", { from: "0000-02-03T10:00" }, "Enter a day and a time"],
 ])("no price is added %s", async (_, more, words) => {

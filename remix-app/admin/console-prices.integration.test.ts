@@ -121,7 +121,7 @@ test("the command line prints the same, and changes nothing", async () => {
 test.each([
   ["without a reason", { reason: " " }, "Say why"],
   ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
-  ["from the past", { from: "2026-01-01T00:00" }, "can't begin in the past"],
+  ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
   ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
 ])("no prices are added %s", async (_, more, words) => {
   const form = await review(admin, (row) => ({ [`pick${row(first)}_inputUsd_1`]: "on", ...more }));

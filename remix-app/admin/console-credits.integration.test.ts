@@ -131,7 +131,9 @@ test("a plan is added and edited, and a workspace is moved to it with what happe
   expect((await admin.browser.post(`${page}/plan`, move)).location).toBe(`${page}?done`);
   expect((await admin.browser.post(`${page}/plan`, move)).status).toBe(409);
   expect((await admin.browser.get(page)).words).toContain("Test plan, paid by each member");
-  expect((await admin.browser.get(`/admin/plans/${planId}`)).words).toContain("change, because accounts pay for this plan");
+  expect((await admin.browser.get(`/admin/plans/${planId}`)).words).toContain(
+    "change, because accounts pay for this plan",
+  );
 });
 
 test("the studio's pages say that credits are low or used up", async () => {

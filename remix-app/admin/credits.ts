@@ -90,7 +90,8 @@ export const creditChangeSchema = confirmedChangeSchema.extend({
     .trim()
     .min(1, "Enter a reference, such as an invoice number")
     .max(120, "At most 120 characters")
-    .refine((text) => !/\p{Cc}/u.test(text), "Enter one line"),
+    // An invisible character would make a second reference that looks the same.
+    .refine((text) => !/\p{C}/u.test(text), "Enter one line without invisible characters"),
   description: z
     .string()
     .trim()

@@ -9,6 +9,7 @@ create table ai.key_approval_requests (
   answered_at timestamptz,
   decline_reason text check (char_length(decline_reason) between 1 and 500),
   admins_emailed_at timestamptz,
+  admins_emailed_for uuid references public.profiles (id) on delete set null,
   constraint answered_with_a_time check ((answered_at is not null) = (state in ('approved', 'declined'))),
   constraint declined_with_a_reason check ((decline_reason is not null) = (state = 'declined'))
 );
@@ -17,8 +18,11 @@ comment on table ai.key_approval_requests is
 comment on column ai.key_approval_requests.note is 'What the keys are for, in the requester''s words.';
 comment on column ai.key_approval_requests.admins_emailed_at is
   'When infrastructure admins were last emailed about this workspace. Null if never.';
+comment on column ai.key_approval_requests.admins_emailed_for is
+  'Whose request that email was about. A later request of somebody else may have sent none.';
 create index key_approval_requests_open_idx on ai.key_approval_requests (requested_at, workspace_id) where state = 'open';
 create index key_approval_requests_requested_by_idx on ai.key_approval_requests (requested_by);
+create index key_approval_requests_admins_emailed_for_idx on ai.key_approval_requests (admins_emailed_for);
 alter table ai.key_approval_requests enable row level security;
 select private.protect_table('ai.key_approval_requests');
 revoke insert, update, delete on ai.key_approval_requests from service_role;

@@ -144,3 +144,32 @@ test("a workspace that hides what providers charge shows its members credits alo
   });
   expect(answer.rows).toMatchObject([{ provider: null, requests: 1 }]);
 });
+
+test("a workspace that hides what providers charge names no provider of its runs in usage or reconciliation", async ({
+  db,
+}) => {
+  const tenant = await createTenant(db, { credits: "1000" });
+  await settle(db, [outcome(await begin(db, chatCall(tenant)), { billing_account: "acct-7" })]);
+  const member = [tenant.ownerId, tenant.workspaceId];
+  const answers = async () => {
+    const answer = await one<{ usage: { rows: { provider: string | null; requests: number }[] }; compared: object }>(
+      db,
+      {
+        sql: `select
+              ai.read_usage($1, $2, now() - interval '1 day', now() + interval '1 day', '{model,provider}') as usage,
+              ai.reconcile_costs($1, $2, now() - interval '1 day', now() + interval '1 day') as compared`,
+        values: member,
+      },
+    );
+    return { rows: answer.usage.rows, compared: JSON.stringify(answer.compared) };
+  };
+  const shown = await answers();
+  expect(shown.rows).toMatchObject([{ provider: "demo", requests: 1 }]);
+  expect(shown.compared).toMatch(/"demo".*"acct-7"|"acct-7".*"demo"/);
+  await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+    tenant.workspaceId,
+  ]);
+  const hidden = await answers();
+  expect(hidden.rows).toMatchObject([{ provider: null, requests: 1 }]);
+  expect(hidden.compared).not.toMatch(/demo|acct-7/);
+});

@@ -49,6 +49,21 @@ describe("a grant with a reference", () => {
     expect((await books(db, second)).balance).toBe("2.00000000");
   });
 
+  test("is the same in other spaces and in another Unicode composition", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const reference of ["Café 1", " Cafe\u0301 1", "Café\u00a01", "Café\u2009 1 ", "Café\t1"]) {
+      expect(await grant(db, tenant, ["10", reference]), JSON.stringify(reference)).toBe("10.00000000");
+    }
+    expect(await grant(db, tenant, ["1", "Cafe 1"])).toBe("11.00000000");
+    const kept = await db.query(
+      `select r.reference from ai.credit_references r join ai.credit_accounts a on a.id = r.account_id
+       where a.workspace_id = $1 order by r.entry_id`,
+      [tenant.workspaceId],
+    );
+    expect(kept).toEqual([{ reference: "Café 1" }, { reference: "Cafe 1" }]);
+    expect(await failureOf(() => grant(db, tenant, ["1", "\u00a0 "]))).toMatchObject({ code: "23514" });
+  });
+
   test("stays used after a withdrawal, and cannot be changed or deleted", async ({ db }) => {
     const tenant = await createTenant(db);
     await grant(db, tenant, ["5", "INV-1"]);

@@ -15,8 +15,9 @@ const base = {
 };
 
 async function books(db: Database) {
-  const { workspaceId, ownerId, ...tenant } = await createTenant(db);
-  const { id: appId } = await bindKey(db, { workspaceId, ownerId, ...tenant });
+  const tenant = await createTenant(db);
+  const { workspaceId, ownerId } = tenant;
+  const { id: appId } = await bindKey(db, tenant);
   const ask = async (name: string, values: unknown[]) => {
     const [row] = await db.query(
       `select ai.${name}(${values.map((_, n) => `$${n + 1}`).join(", ")}) as answer`,
@@ -28,6 +29,13 @@ async function books(db: Database) {
   return {
     keep: (reference: string, changes: object = {}) =>
       ask("record_provider_invoice", [...member, appId, JSON.stringify({ ...base, reference, ...changes })]),
+    keepForAnotherApp: async (reference: string, changes: object = {}) =>
+      ask("record_provider_invoice", [
+        ...member,
+        (await bindKey(db, tenant)).id,
+        JSON.stringify({ ...base, reference, ...changes }),
+      ]),
+    read: (id: string) => ask("read_provider_invoice", [...member, id]),
     review: (reference: string, changes: object = {}) =>
       ask("review_provider_invoice", [...member, appId, JSON.stringify({ ...base, reference, ...changes })]),
     list: (filter: object = {}) => ask("list_provider_invoices", [...member, null, 50, JSON.stringify(filter)]),
@@ -127,6 +135,29 @@ describe("a corrected invoice", () => {
     await keep("INV-2", { amountUsd: "5" });
     const { comparison } = await review("INV-3", { amountUsd: "80", replaces: "INV-1" });
     expect(comparison).toMatchObject({ otherInvoices: 1, otherInvoicesUsd: "5", importedDifferenceUsd: "85" });
+  });
+
+  test("its review and its page count another app's invoice of the replaced reference", async ({ db }) => {
+    const { keep, keepForAnotherApp, read, review } = await books(db);
+    await keep("INV-1");
+    await keepForAnotherApp("INV-1", { amountUsd: "7" });
+    const counted = { otherInvoices: 1, otherInvoicesUsd: "7", importedDifferenceUsd: "87" };
+    expect((await review("INV-2", { amountUsd: "80", replaces: "INV-1" })).comparison).toMatchObject(counted);
+    const { id } = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
+    expect((await read(id)).comparison).toMatchObject(counted);
+  });
+
+  test("the page of a replaced one compares what counts instead", async ({ db }) => {
+    const { keep, read, cost } = await books(db);
+    const { id } = await keep("INV-1");
+    await cost({ amountUsd: "79" });
+    expect((await read(id)).comparison).toMatchObject({ importedDifferenceUsd: "21" });
+    await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
+    expect((await read(id)).comparison).toMatchObject({
+      otherInvoices: 1,
+      otherInvoicesUsd: "80",
+      importedDifferenceUsd: "1",
+    });
   });
 });
 

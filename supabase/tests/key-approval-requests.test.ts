@@ -135,6 +135,17 @@ describe("a request for approval", () => {
     }
   });
 
+  test("counts among its member's five emails a day even if somebody else requests again", async ({ db }) => {
+    const [admin, member, other] = [await createAdmin(db), await createUser(db), await createUser(db)];
+    for (let made = 0; made < 12; made += 1) {
+      const { workspaceId } = await createWorkspace(db);
+      for (const { id } of [member, other]) await join(db, { workspaceId, userId: id, role: "owner" });
+      await withdraw(db, other.id, workspaceId, (await request(db, member.id, workspaceId)).request?.requestedAt);
+      await request(db, other.id, workspaceId);
+    }
+    expect(await emailsTo(db, { people: [admin], subject: asked.subject })).toEqual([5 + 5]);
+  });
+
   test("waits in the queue, oldest first, page by page, and is counted", async ({ db }) => {
     await db.query("delete from ai.key_approval_requests where state = 'open'", []);
     const workspaces: string[] = [];

@@ -67,6 +67,7 @@ export function priceListWords({
 /** Shows how dollars became credits: "$0.0028 × 10,000 × 1.2 = 33.6 credits"; null where provider cost is hidden. */
 export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredits, notes }: RunPricing): string | null {
   if (costUsd === null || markup === null || notes.includes("running")) return null;
-  const credits = notes.includes("exempt") ? unmeteredCredits : billedCredits;
+  // A swept run without a cost shows its reservation as unmetered, which its cost does not explain.
+  const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${credits} credits`;
 }

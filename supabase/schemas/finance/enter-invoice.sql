@@ -28,7 +28,7 @@ begin
     'differs', case when kept.id is not null then to_jsonb(array_remove(
       ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
     )) end,
-    'comparison', ai.invoice_comparison(workspace, record, kept.id)
+    'comparison', ai.invoice_comparison(workspace, record || jsonb_build_object('appId', app), kept.id)
   );
 end
 $$;
@@ -80,7 +80,10 @@ declare
   last_day date := upper(days) - 1;
   window_from timestamptz := first_day::timestamp at time zone 'UTC';
   window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
-  own_amount numeric := (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end;
+  own_amount numeric := case
+    when record ->> 'replacedBy' is not null then 0
+    else (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end
+  end;
   imported record;
   others record;
 begin
@@ -100,7 +103,8 @@ begin
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
-    and i.reference is distinct from record ->> 'replaces'
+    -- The one that it replaces: references are unique within an app.
+    and (i.app_id, i.reference) is distinct from ((record ->> 'appId')::uuid, record ->> 'replaces')
     and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
   return jsonb_build_object(
     'firstDay', first_day,
@@ -122,7 +126,7 @@ $$;
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
   '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
-  'them and the import. Null for more than 366 days. Not granted to any role.';
+  'them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any role.';
 
 create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
   language sql

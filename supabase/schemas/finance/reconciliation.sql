@@ -77,7 +77,7 @@ begin
             'invoices', p.invoices
           )
           order by p.account_id collate "C" nulls first
-        ) filter (where p.records > 0 or p.invoices > 0 or p.metered_by_account), '[]') as accounts
+        ) filter (where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account)), '[]') as accounts
       from (
         -- One run without an account leaves open what the month's accounts were charged.
         select *, bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
@@ -85,6 +85,7 @@ begin
         from parts q
       ) as p
       group by p.month, p.provider
+      having visible or sum(p.records) > 0 or sum(p.invoices) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',
@@ -133,7 +134,8 @@ $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
   'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
-  'of accounts unless all runs of the month and provider name theirs.';
+  'of accounts unless all runs of the month and provider name theirs. Where it is hidden, only providers with imports or '
+  'invoices are listed.';
 
 -- Definer: as ai.reconcile_costs.
 create or replace function ai.compare_costs(

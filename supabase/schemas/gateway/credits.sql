@@ -70,6 +70,10 @@ begin
   if amount is null or amount = 'NaN' or amount <> round(amount, 8) then
     raise exception 'credits are a number with at most 8 decimals' using errcode = 'check_violation';
   end if;
+  -- Readers cannot tell composed from decomposed letters, or one kind of space from another.
+  reference := btrim(regexp_replace(
+    normalize(reference), '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+', ' ', 'g'
+  ));
   -- Serializes changes of one account, so that only the first with a reference is made.
   select * into held from ai.credit_accounts a where a.id = account for no key update;
   select r.amount into used
@@ -105,7 +109,8 @@ $$;
 comment on function ai.change_credits(uuid, numeric, text, text) is
   'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this amount) | '
   'reference_used (for another amount) | insufficient (more than the balance less what calls hold), balance, amount, '
-  'available }. Serialized per account.';
+  'available }. Serialized per account. References that only differ in spaces or in Unicode composition are the same; case '
+  'counts.';
 
 create or replace function ai.reject_credit_account_change() returns trigger
   language plpgsql

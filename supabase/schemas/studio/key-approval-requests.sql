@@ -26,10 +26,11 @@ begin
     return ai.key_approval_state(workspace);
   end if;
   emails_admins := ai.may_email_admins(member_id, known);
-  insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at)
+  insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at, admins_emailed_for)
   values (
     workspace, member_id, nullif(btrim(request_key_approval.note), ''),
-    case when emails_admins then now() else known.admins_emailed_at end
+    case when emails_admins then now() else known.admins_emailed_at end,
+    case when emails_admins then member_id else known.admins_emailed_for end
   )
   on conflict (workspace_id) do update
   set
@@ -39,7 +40,8 @@ begin
     state = 'open',
     answered_at = null,
     decline_reason = null,
-    admins_emailed_at = excluded.admins_emailed_at;
+    admins_emailed_at = excluded.admins_emailed_at,
+    admins_emailed_for = excluded.admins_emailed_for;
   insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
   select u.email, request_key_approval.email ->> 'subject', request_key_approval.email ->> 'text', now()
   from private.infrastructure_admins a
@@ -127,7 +129,7 @@ as $$
     and (
       select count(*) < 5
       from ai.key_approval_requests q
-      where q.requested_by = member_id and q.admins_emailed_at > now() - interval '24 hours'
+      where q.admins_emailed_for = member_id and q.admins_emailed_at > now() - interval '24 hours'
     )
 $$;
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is

@@ -148,6 +148,11 @@ describe("a balance", () => {
     await db.query("update ai.plans set payer = 'member' where id = $1", [moved.planId]);
     await db.query("update public.workspaces set deleted_at = now() where id = $1", [deleted.workspaceId]);
     expect([...(await warn(db, moved)), ...(await warn(db, deleted))]).toEqual([]);
+    // As if it were moved after a sweep that could not queue its emails.
+    const late = await tenantWith(db, "1");
+    expect(await sweep(db, late)).toHaveLength(1);
+    await db.query("update ai.plans set payer = 'member' where id = $1", [late.planId]);
+    expect(await sweep(db, late)).toEqual([]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { appTokenCall, bindKey } from "./ai-callers.ts";
 import { type Begun, begin, books, chatCall, createTenant, limitsOf, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
@@ -73,6 +74,28 @@ describe("a further step of a run", () => {
       resetSeconds: expect.any(Number),
     });
   });
+
+  test.for([
+    ["loses ai:use", "update private.apps set scopes = '{workspace:session}' where id = $1", "insufficient_scope"],
+    ["is disabled", "update private.apps set enabled = false where id = $1", "app_not_allowed"],
+    ["is unlinked", "delete from private.app_workspaces where app_id = $1", "app_not_allowed"],
+  ] as const)(
+    "is refused once the run's app %s, by a bound key and by a token",
+    async ([, change, refused], { db }) => {
+      const [bound, held] = [await createTenant(db, { prices }), await createTenant(db, { prices })];
+      const { id } = await bindKey(db, bound);
+      const { app, callOf } = await appTokenCall(db, held);
+      for (const [appId, call] of [
+        [id, chatCall(bound)],
+        [app.id, callOf()],
+      ] as const) {
+        const run = await begin(db, call);
+        expect(await extend(db, run)).not.toHaveProperty("refused");
+        await db.query(change, [appId]);
+        expect(await extend(db, run)).toEqual({ refused });
+      }
+    },
+  );
 
   test("is refused once the key is revoked, and once the run has ended", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", prices });

@@ -15,6 +15,7 @@ declare
   run ai.runs;
   caller ai.caller;
   key_is_over boolean;
+  refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
   key_window ai.rate_window_use;
@@ -46,6 +47,14 @@ begin
   where s.id = run.workspace_id and s.deleted_at is null;
   if not found or key_is_over then
     return ai.refusal('invalid_api_key');
+  end if;
+  if run.app_id is not null then
+    select private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) into refused
+    from private.apps a
+    where a.id = run.app_id;
+    if not found or refused is not null then
+      return ai.refusal(coalesce(refused, 'app_not_allowed'));
+    end if;
   end if;
   caller.lineage_id := run.key_lineage_id;
   caller.app_id := run.app_id;
@@ -107,4 +116,4 @@ end
 $$;
 comment on function ai.extend_run(jsonb) is
   'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
-  'is still good. Returns what the run then holds, or {refused: code, …}.';
+  'and its app''s registration are still good. Returns what the run then holds, or {refused: code, …}.';

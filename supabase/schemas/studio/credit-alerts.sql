@@ -37,6 +37,7 @@ begin
       cross join lateral (
         select s.id as shown_id, s.name as shown_name
         from public.workspaces s
+        join ai.plans l on l.id = s.plan_id and l.payer = 'workspace'
         where s.id = a.workspace_id and s.deleted_at is null
         union all
         (

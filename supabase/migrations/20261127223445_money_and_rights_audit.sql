@@ -233,6 +233,178 @@ begin
 end
 $$;
 
+-- Definer: gateway holds no grant on any table. A run is named by the id that begin_run returned.
+create or replace function ai.extend_run(step jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+  -- As in begin_run.
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
+  most ai.token_use := ai.maximum_use(request);
+  run ai.runs;
+  caller ai.caller;
+  key_is_over boolean;
+  refused text;
+  step_usd numeric(24, 12);
+  total_credits numeric(24, 8) := 0;
+  key_window ai.rate_window_use;
+  held ai.reservation;
+  used_tokens bigint;
+  step_tokens bigint;
+  token_limit bigint;
+  tokens bigint;
+  minute timestamptz;
+begin
+  select * into run
+  from ai.runs r
+  where r.created_at = (step ->> 'created_at')::timestamptz and r.id = (step ->> 'id')::uuid and r.status = 'running'
+  for update;
+  if not found then
+    return ai.refusal('service_unavailable');
+  end if;
+
+  select
+    k.entity_id, k.revoked_at is not null or k.expires_at <= now(), k.requests_per_minute, k.tokens_per_minute,
+    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute)
+  into
+    caller.entity_id, key_is_over, caller.key_requests_per_minute, caller.key_tokens_per_minute,
+    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
+  from public.workspaces s
+  left join ai.plans p on p.id = s.plan_id
+  left join ai.workspace_policies w on w.workspace_id = s.id
+  left join ai.keys k on k.id = run.key_id
+  where s.id = run.workspace_id and s.deleted_at is null;
+  if not found or key_is_over then
+    return ai.refusal('invalid_api_key');
+  end if;
+  if run.app_id is not null then
+    select private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) into refused
+    from private.apps a
+    where a.id = run.app_id;
+    if not found or refused is not null then
+      return ai.refusal(coalesce(refused, 'app_not_allowed'));
+    end if;
+  end if;
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.actor_id := run.actor_id;
+  caller.workspace_id := run.workspace_id;
+  caller.budgets := run.budget_scopes;
+  request.entity_id := run.entity_id;
+
+  step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
+  if step_usd is null then
+    return ai.refusal('service_unavailable');
+  end if;
+  if not run.exempt then
+    total_credits := ai.usd_to_credits(run.reserved_usd + step_usd, run.markup);
+  end if;
+
+  token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
+  if token_limit is not null then
+    step_tokens := ai.reserved_tokens(request, most, token_limit);
+    if step_tokens > token_limit then
+      return ai.token_limit_refusal(caller, most, step_tokens);
+    end if;
+  end if;
+
+  perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
+  if token_limit is not null then
+    minute := greatest(
+      (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
+    );
+    -- The steps before count what they used. In a new minute they count nothing, and so does settlement.
+    used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
+    tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
+  end if;
+  key_window := ai.consume_rate_limit(
+    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute, tokens, 0
+  );
+  if not key_window.admitted then
+    return ai.limit_refusal('rate_limit_exceeded', caller);
+  end if;
+  held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
+  if held.refused is not null then
+    perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
+    return ai.limit_refusal(held.refused, caller);
+  end if;
+
+  update ai.runs r
+  set
+    reserved_usd = r.reserved_usd + step_usd,
+    reserved_credits = total_credits,
+    reserved_tokens = coalesce(used_tokens + step_tokens, r.reserved_tokens),
+    tokens_reserved_at = coalesce(minute, r.tokens_reserved_at),
+    touched_at = now()
+  where r.created_at = run.created_at and r.id = run.id;
+  return jsonb_build_object(
+    'reserved_usd', (run.reserved_usd + step_usd)::text,
+    'reserved_credits', total_credits::text
+  );
+end
+$$;
+
+-- Definer: the service role writes no alerts.
+create or replace function ai.sweep_credit_alerts(max_alerts integer default 100) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_credit_alerts', 0)) then
+    return '[]';
+  end if;
+  perform ai.record_credit_alerts();
+  return (
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'accountId', k.id,
+        'payer', case when k.workspace_id is null then 'member' else 'workspace' end,
+        'workspaceId', k.shown_id,
+        'workspace', k.shown_name,
+        'level', k.level,
+        'crossedAt', ai.utc_text_microseconds(k.crossed_at),
+        'balance', trim_scale(k.balance)::text,
+        'reserved', trim_scale(k.reserved)::text,
+        'available', trim_scale(k.balance - k.reserved)::text,
+        'threshold', trim_scale(k.threshold)::text
+      )
+      order by k.crossed_at, k.id
+    ), '[]')
+    from (
+      select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
+      from ai.credit_alerts p
+      join ai.credit_accounts a on a.id = p.account_id
+      -- Where the reader sees the balance: the workspace that pays, or one in which the member does.
+      cross join lateral (
+        select s.id as shown_id, s.name as shown_name
+        from public.workspaces s
+        join ai.plans l on l.id = s.plan_id and l.payer = 'workspace'
+        where s.id = a.workspace_id and s.deleted_at is null
+        union all
+        (
+          select s.id, s.name
+          from public.workspace_members m
+          join public.workspaces s on s.id = m.workspace_id and s.deleted_at is null
+          join ai.plans l on l.id = s.plan_id and l.payer = 'member'
+          where m.user_id = a.user_id
+          order by s.personal_user_id is not distinct from a.user_id desc, s.created_at, s.id
+          limit 1
+        )
+      ) w
+      where p.posted_at is null
+      order by p.crossed_at
+      limit max_alerts
+    ) k
+  );
+end
+$$;
+
 -- Definer: the service role writes no requests, and cannot read Supabase Auth's email addresses.
 create or replace function ai.request_key_approval(member_id uuid, workspace uuid, note text, email jsonb) returns jsonb
   language plpgsql
@@ -417,6 +589,10 @@ comment on function ai.change_credits(uuid, numeric, text, text) is
   'reference_used (for another amount) | insufficient (more than the balance less what calls hold), balance, amount, '
   'available }. Serialized per account. References that only differ in spaces or in Unicode composition are the same; case '
   'counts.';
+
+comment on function ai.extend_run(jsonb) is
+  'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
+  'and its app''s registration are still good. Returns what the run then holds, or {refused: code, …}.';
 
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '

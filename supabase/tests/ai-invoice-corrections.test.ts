@@ -231,7 +231,23 @@ describe("an account's day", () => {
     await cost({ service: "tokens", amountUsd: "10" });
     await cost({ service: "storage", amountUsd: "5" });
     await cost({ service: "storage", amountUsd: "6", observedAt: "2026-01-04T00:00:00Z" });
-    expect((await costs()).totals).toMatchObject({ amountUsd: "16", replacedRecords: 1 });
+    const { totals, records } = await costs();
+    expect(totals).toMatchObject({ amountUsd: "16", replacedRecords: 1 });
+    expect(records.find(({ amountUsd }: { amountUsd: string }) => amountUsd === "6").replaces).toEqual({
+      records: 1,
+      amountUsd: "5",
+    });
+  });
+
+  test("says that its total stands for an earlier total, too", async ({ db }) => {
+    const { cost, costs } = await books(db);
+    await cost({ amountUsd: "14" });
+    await cost({ service: "tokens", amountUsd: "10" });
+    await cost({ amountUsd: "15", observedAt: "2026-01-04T00:00:00Z" });
+    const { totals, records } = await costs();
+    expect(totals).toEqual({ amountUsd: "15", records: 3, replacedRecords: 2, replacedUsd: "24" });
+    const total = records.find((record: { counted: boolean }) => record.counted);
+    expect(total.replaces).toEqual({ records: 2, amountUsd: "24" });
   });
 });
 

@@ -143,14 +143,15 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that an account day replaces in totals: runs, and a day total's services.
+        -- The records that an account day replaces in totals: runs, its own earlier states, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.external_provider_costs c
           where c.workspace_id = p.workspace_id
             and c.occurred_at >= p.occurred_at
             and c.occurred_at < p.occurred_at + interval '24 hours'
-            and (c.granularity = 'run' or (p.service is null and c.service is not null))
+            and c.id <> p.id
+            and (c.granularity = 'run' or p.service is null or c.service = p.service)
             and c.app_id = p.app_id
             and c.provider = p.provider
             and c.account_id = p.account_id

@@ -91,6 +91,94 @@ begin
 end
 $$;
 
+create or replace function ai.provider_cost_records(
+  workspace uuid, window_from timestamptz, window_to timestamptz, before jsonb, page_size integer, filter jsonb
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  -- A plan for every filter and position reads the whole range for each page.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  of_provider text := filter ->> 'provider';
+  of_account text := filter ->> 'accountId';
+  any_account boolean := not filter ? 'accountId';
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  return (
+    with page as materialized (
+      select *
+      from ai.external_provider_costs c
+      where c.workspace_id = workspace
+        and c.occurred_at >= window_from
+        and c.occurred_at < window_to
+        and c.occurred_at <= last_at
+        and (c.occurred_at, c.id) < (last_at, last_id)
+        and (of_provider is null or c.provider = of_provider)
+        and (any_account or c.account_id is not distinct from of_account)
+      order by c.occurred_at desc, c.id desc
+      limit page_size
+    )
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'id', p.id,
+        'appId', p.app_id,
+        'appName', a.display_name,
+        'provider', p.provider,
+        'accountId', p.account_id,
+        'externalRunId', p.external_run_id,
+        'granularity', p.granularity,
+        'service', p.service,
+        'amountUsd', trim_scale(p.amount_usd)::text,
+        'occurredAt', ai.utc_text_microseconds(p.occurred_at),
+        'observedAt', ai.utc_text_microseconds(p.observed_at),
+        'recordedAt', ai.utc_text_microseconds(p.recorded_at),
+        'revision', p.revision,
+        'counted', replaced.by_run_id is null,
+        'replacedBy', replaced.by_run_id,
+        -- The records that an account day stands for: runs, its own earlier states, and a total's services.
+        'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
+          select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
+          from ai.external_provider_costs c
+          where c.workspace_id = p.workspace_id
+            and c.occurred_at >= p.occurred_at
+            and c.occurred_at < p.occurred_at + interval '24 hours'
+            and c.id <> p.id
+            and (c.granularity = 'run' or p.service is null or c.service = p.service)
+            and c.app_id = p.app_id
+            and c.provider = p.provider
+            and c.account_id = p.account_id
+        ) end
+      )
+      order by p.occurred_at desc, p.id desc
+    ), '[]')
+    from page p
+    left join private.apps a on a.id = p.app_id
+    -- The account day that stands for it, by the rule of ai.provider_costs_in_totals.
+    left join lateral (
+      select d.external_run_id as by_run_id
+      from ai.external_provider_costs d
+      where d.granularity = 'account_day'
+        and d.workspace_id = p.workspace_id
+        and d.app_id = p.app_id
+        and d.provider = p.provider
+        and d.account_id = p.account_id
+        and d.occurred_at = date_trunc('day', p.occurred_at, 'UTC')
+        and (
+          p.granularity = 'run'
+          or (d.service is null and p.service is not null)
+          or (d.service is not distinct from p.service and (d.observed_at, d.id) > (p.observed_at, p.id))
+        )
+      order by d.service is null desc, d.observed_at desc, d.id desc
+      limit 1
+    ) as replaced on true
+  );
+end
+$$;
+
 create or replace function ai.reconciliation_page(
   workspace uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
 ) returns jsonb

@@ -383,7 +383,6 @@ const outsideExports: Record<string, string> = {
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
   "ai.key_approvals.approved_by": "an act of the operator's office",
-  "ai.usage_daily.actor_id": "sums of runs, each of which the export lists",
   "ai.key_approval_requests.requested_by": "the workspace's request, which its Keys page shows",
   "ai.key_approval_requests.admins_emailed_for": "limits the emails about requests, for a day",
 };

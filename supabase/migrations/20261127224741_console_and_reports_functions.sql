@@ -293,7 +293,7 @@ create or replace function private.list_accounts(before jsonb default null, page
   stable
   security definer
   set search_path = ''
-  -- A plan for every position reads all accounts.
+  -- A generic plan would read all accounts.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -340,7 +340,7 @@ as $$
   left join public.profiles p on p.id = a.id
 $$;
 
--- Definer: sessions are Supabase Auth's, and app tokens the gateway's, which the service role cannot write.
+-- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -398,7 +398,7 @@ begin
       select *
       from private.address_blocks l
       where (networks is null or l.address = any (networks))
-        -- An address that was searched for also shows the blocks of the past.
+        -- A search for an address also returns past blocks.
         and (of_address is not null or (l.blocked_until > now() and l.lifted_at is null))
       order by l.blocked_until desc, l.id
       limit page_size
@@ -439,7 +439,7 @@ create or replace function private.describe_address_block(block private.address_
 as $$
   select jsonb_build_object(
     'id', block.id,
-    -- As inet a single address has no mask.
+    -- Cast to inet to drop the mask of a single address.
     'address', block.address::inet,
     'action', block.action,
     'level', block.level,
@@ -570,7 +570,7 @@ create or replace function private.list_approval_requests(after jsonb default nu
   stable
   security definer
   set search_path = ''
-  -- A plan for every position reads all open requests.
+  -- A generic plan would read all open requests.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
@@ -634,7 +634,7 @@ as $$
   )
 $$;
 
--- Definer: the service role moves no credits.
+-- Definer: the service role cannot change balances.
 create or replace function private.change_credits(change jsonb) returns jsonb
   language plpgsql
   volatile
@@ -826,7 +826,7 @@ create or replace function private.lock_approvable_workspace(change jsonb) retur
   security invoker
   set search_path = ''
 as $$
-  -- Held to the end, so that of two concurrent answers the second sees the first.
+  -- Held until commit, so that the second of two concurrent decisions sees the first.
   select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
 $$;
 
@@ -951,7 +951,7 @@ begin
     from (
       select o.route, row_number() over (order by o.at) as position
       from (
-        -- The new one is before the route that is at its position without it.
+        -- The new route goes before the one that is at its position now.
         select l.route, 2 * l.number as at from jsonb_array_elements(others) with ordinality as l (route, number)
         union all
         select
@@ -1012,7 +1012,9 @@ create or replace function private.was_never_enabled(model ai.models) returns bo
   security invoker
   set search_path = ''
 as $$
-  select not model.enabled and coalesce(bool_or(l.action = 'model.add') and not bool_or(l.action = 'model.enable'), false)
+  select not model.enabled and coalesce(
+    bool_or(l.action = 'model.add') and not bool_or(l.action in ('model.enable', 'model.disable')), false
+  )
   from private.admin_audit_log l
   where l.target = 'model ' || model.id
 $$;
@@ -1056,7 +1058,7 @@ begin
         return jsonb_build_object('refused', 'id_taken');
       end if;
     else
-      -- Only the default that the admin saw gives way: another one violates the unique index.
+      -- Replaces only the default that the admin saw: any other violates the unique index.
       if (change ->> 'isDefault')::boolean then
         update ai.models m set is_default = false
         where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default
@@ -1232,7 +1234,7 @@ begin
   if workspace.plan_id <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
-  -- Held, so that its payer does not change meanwhile.
+  -- Locked, so that its payer does not change meanwhile.
   perform from ai.plans p where p.id = change ->> 'plan' and p.id <> workspace.plan_id for share;
   if not found then
     return jsonb_build_object('refused', 'no_plan');
@@ -1268,7 +1270,7 @@ begin
   if coalesce(jsonb_array_length(change -> 'prices'), 0) not between 1 and 500 then
     return jsonb_build_object('refused', 'too_many');
   end if;
-  -- Models are locked in one order, so that two admins cannot wait for each other.
+  -- Models are locked in one order, so that two admins cannot deadlock.
   perform from ai.models m
   where m.id in (select p.value ->> 'model' from jsonb_array_elements(change -> 'prices') as p)
   order by m.id
@@ -1278,7 +1280,7 @@ begin
     newest := private.latest_price(
       proposed ->> 'model', proposed ->> 'providerId', (proposed ->> 'minInputTokens')::integer
     );
-    -- Of this change, the first price of a scope is compared with the book, and the others with the first.
+    -- The first price of a scope is compared with the price book, later ones with the first.
     if proposed ->> 'latest' is distinct from (case when seen ? scope then seen ->> scope else newest end) then
       answer := jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || (proposed ->> 'model')));
     elsif exists (
@@ -1402,7 +1404,7 @@ begin
   ) then
     return jsonb_build_object('refused', 'no_route');
   end if;
-  -- What runs were charged at stays.
+  -- Runs keep the prices they were charged at.
   if starts < now() then
     return jsonb_build_object('refused', 'past');
   end if;
@@ -1410,8 +1412,13 @@ begin
   from ai.model_prices p
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
-  -- The admin decided on the prices that they saw, of all service tiers.
-  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier) then
+  -- The admin decided on the prices that they saw, of all service tiers. One of them may be cancelled, not the newest.
+  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
+    or (change ->> 'seen')::integer <> (
+      select count(*)
+      from ai.model_prices p
+      where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+    ) then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
   if lower(old.valid) = starts then
@@ -1474,7 +1481,7 @@ begin
     or upper(price.valid) is distinct from (change ->> 'until')::timestamptz then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
-  -- No call may be charged at it before this commits. now() is from before the wait for the model.
+  -- No call may be charged at it before this commits. now() is older than the wait for the lock.
   if lower_inf(price.valid) or lower(price.valid) <= clock_timestamp() + interval '1 minute' then
     return jsonb_build_object('refused', 'started');
   end if;
@@ -1572,7 +1579,7 @@ create or replace function private.list_provider_usage(first_day date, last_day 
   stable
   security definer
   set search_path = ''
-  -- Days are UTC's. A plan for every range reads all sums.
+  -- Days are in UTC. A generic plan would read all sums.
   set timezone = 'UTC'
   set plan_cache_mode = force_custom_plan
 as $$
@@ -1588,7 +1595,7 @@ begin
       from ai.usage_changed_days c
       where c.day = any (changed_days)
     ), parts as (
-      -- Each part is grouped by itself: its groups are few, and are hashed rather than sorted.
+      -- Each part is grouped by itself: with few groups, Postgres hashes instead of sorting.
       select u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd
       from ai.usage_daily u
@@ -1631,6 +1638,61 @@ begin
     ) t
   );
 end
+$$;
+
+create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
+  returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'model', m.id,
+    'displayName', m.display_name,
+    'sortsAs', m.sorts_as,
+    'routes', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'position', r.position,
+        'provider', r.provider_id,
+        'providerModel', r.provider_model,
+        'enabled', r.enabled,
+        'hasPrice', exists (
+          select from ai.model_prices p
+          where p.model_id = r.model_id and p.provider_id = r.provider_id and p.service_tier = 'default'
+            and p.valid @> now()
+        ),
+        'failedLastHour', (
+          select count(*)
+          from ai.failed_attempts f
+          where f.model_id = r.model_id and f.provider_id = r.provider_id and f.provider_model = r.provider_model
+            and f.at > now() - interval '1 hour'
+        ),
+        'lastFailure', (
+          select jsonb_build_object(
+            'at', f.at,
+            'failure', f.failure,
+            'status', f.status,
+            'upstreamRequestId', f.upstream_request_id,
+            'runId', f.run_id
+          )
+          from ai.failed_attempts f
+          where f.model_id = r.model_id and f.provider_id = r.provider_id and f.provider_model = r.provider_model
+          order by f.at desc, f.id desc
+          limit 1
+        )
+      ) order by r.position), '[]')
+      from ai.model_routes r
+      where r.model_id = m.id
+    )
+  ) order by m.sorts_as), '[]')
+  from (
+    select l.*, ai.model_order(l) as sorts_as
+    from ai.models l
+    where l.enabled and (after is null or ai.model_order(l) > after)
+    order by ai.model_order(l)
+    limit page_size
+  ) m
 $$;
 
 -- Definer: reads accounts and apps, which the service role cannot.
@@ -1678,7 +1740,7 @@ begin
     'differs', case when kept.id is not null then to_jsonb(array_remove(
       ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
     )) end,
-    'comparison', ai.invoice_comparison(workspace, record, kept.id)
+    'comparison', ai.invoice_comparison(workspace, record || jsonb_build_object('appId', app), kept.id)
   );
 end
 $$;
@@ -1697,7 +1759,10 @@ declare
   last_day date := upper(days) - 1;
   window_from timestamptz := first_day::timestamp at time zone 'UTC';
   window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
-  own_amount numeric := (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end;
+  own_amount numeric := case
+    when record ->> 'replacedBy' is not null then 0
+    else (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end
+  end;
   imported record;
   others record;
 begin
@@ -1717,7 +1782,8 @@ begin
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
-    and i.reference is distinct from record ->> 'replaces'
+    -- The one that it replaces: references are unique within an app.
+    and (i.app_id, i.reference) is distinct from ((record ->> 'appId')::uuid, record ->> 'replaces')
     and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
   return jsonb_build_object(
     'firstDay', first_day,
@@ -1848,7 +1914,7 @@ begin
     coalesce(record ->> 'kind', 'invoice'), replaced, amount, issued, (record ->> 'periodStart')::date,
     (record ->> 'periodEnd')::date, reviewed
   )
-  -- The reference is taken, or the replaced one is.
+  -- This reference is recorded, or the replaced one is replaced already.
   on conflict do nothing
   returning * into stored;
   if found then
@@ -1976,14 +2042,15 @@ begin
         'revision', p.revision,
         'counted', replaced.by_run_id is null,
         'replacedBy', replaced.by_run_id,
-        -- The records that an account day stands for: runs, and a total's services.
+        -- The records that an account day replaces in totals: runs, its own earlier states, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
           from ai.external_provider_costs c
           where c.workspace_id = p.workspace_id
             and c.occurred_at >= p.occurred_at
             and c.occurred_at < p.occurred_at + interval '24 hours'
-            and (c.granularity = 'run' or (p.service is null and c.service is not null))
+            and c.id <> p.id
+            and (c.granularity = 'run' or p.service is null or c.service = p.service)
             and c.app_id = p.app_id
             and c.provider = p.provider
             and c.account_id = p.account_id
@@ -2025,7 +2092,7 @@ as $$
   with days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- The latest record of a service counts, and a total stands for the services of its day.
+      -- The latest record of a service counts; a day's total replaces its services.
       row_number() over (
         partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
       ) = 1 and (
@@ -2070,7 +2137,7 @@ create or replace function ai.invoice_amount(invoice ai.external_provider_invoic
   security invoker
   set search_path = ''
 as $$
-  -- Shares are differences of rounded sums, so that those of adjacent ranges add up to the amount.
+  -- Shares are differences of rounded sums, so that adjacent ranges add up to the amount.
   select case (invoice).kind when 'credit_note' then -1 else 1 end
     * case
       when within is null then (invoice).amount_usd
@@ -2105,6 +2172,97 @@ as $$
       filter ->> 'month' is null
       or ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) && ai.month_days(filter ->> 'month')
     )
+$$;
+
+create or replace function ai.reconciliation_page(
+  workspace uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with parts as materialized (
+      select * from ai.reconciled_costs(workspace, asked.window_from, asked.window_to)
+    ), months as (
+      select
+        p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
+        sum(p.runs) as runs, sum(p.records) as records, sum(p.invoices) as invoices,
+        coalesce(jsonb_agg(
+          jsonb_build_object(
+            'accountId', p.account_id,
+            'meteredUsd', case when visible and p.metered_by_account then trim_scale(p.metered)::text end,
+            'importedUsd', trim_scale(p.imported)::text,
+            'invoicedUsd', trim_scale(p.invoiced)::text,
+            'importedDifferenceUsd',
+              case when visible and p.metered_by_account then trim_scale(p.imported - p.metered)::text end,
+            'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'runs', case when p.metered_by_account then p.runs end,
+            'importedRecords', p.records,
+            'invoices', p.invoices
+          )
+          order by p.account_id collate "C" nulls first
+        ) filter (where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account)), '[]') as accounts
+      from (
+        -- One run without an account leaves open what the month's accounts were charged.
+        select *, bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+          as metered_by_account
+        from parts q
+      ) as p
+      group by p.month, p.provider
+      having visible or sum(p.records) > 0 or sum(p.invoices) > 0
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(m.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(m.imported), 0))::text,
+          'invoicedUsd', trim_scale(coalesce(sum(m.invoiced), 0))::text,
+          'records', count(*)
+        )
+        from months m
+      ),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'month', to_char(m.month, 'YYYY-MM'),
+            'provider', m.provider,
+            'meteredUsd', case when visible then trim_scale(m.metered)::text end,
+            'importedUsd', trim_scale(m.imported)::text,
+            'invoicedUsd', trim_scale(m.invoiced)::text,
+            'importedDifferenceUsd', case when visible then trim_scale(m.imported - m.metered)::text end,
+            'invoicedDifferenceUsd', trim_scale(m.invoiced - m.imported)::text,
+            'runs', m.runs,
+            'importedRecords', m.records,
+            'invoices', m.invoices,
+            'accounts', m.accounts
+          )
+          order by m.month desc, m.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from months m
+          where after is null
+            or m.month < (after[1] || '-01')::date
+            or (m.month = (after[1] || '-01')::date and m.provider collate "C" > after[2] collate "C")
+          order by m.month desc, m.provider collate "C"
+          limit page_size
+        ) m
+      )
+    )
+  );
+end
 $$;
 
 create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
@@ -2259,7 +2417,7 @@ begin
     else
       return null;
   end case;
-  -- Few workspaces have any budget.
+  -- Most workspaces have no budget.
   perform from ai.budgets b where b.workspace_id = caller.workspace_id;
   if found then
     caller.budgets := ai.budget_scopes(caller, coalesce(caller.entity_id, request.entity_id));
@@ -2331,7 +2489,7 @@ begin
     perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
     is_member := found;
   end if;
-  -- No address told, no address allowed.
+  -- Without an address, a key with an address list is refused.
   if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
     refused := 'insufficient_scope';
   end if;
@@ -2458,7 +2616,11 @@ begin
   if amount is null or amount = 'NaN' or amount <> round(amount, 8) then
     raise exception 'credits are a number with at most 8 decimals' using errcode = 'check_violation';
   end if;
-  -- Serializes the changes of one account: of many with one reference, the first is made.
+  -- Readers cannot tell composed from decomposed letters, or one kind of space from another.
+  reference := btrim(regexp_replace(
+    normalize(reference), '[\s\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+', ' ', 'g'
+  ));
+  -- Serializes changes of one account, so that only the first with a reference is made.
   select * into held from ai.credit_accounts a where a.id = account for no key update;
   select r.amount into used
   from ai.credit_references r
@@ -2662,6 +2824,7 @@ declare
   run ai.runs;
   caller ai.caller;
   key_is_over boolean;
+  refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
   key_window ai.rate_window_use;
@@ -2693,6 +2856,14 @@ begin
   where s.id = run.workspace_id and s.deleted_at is null;
   if not found or key_is_over then
     return ai.refusal('invalid_api_key');
+  end if;
+  if run.app_id is not null then
+    select private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) into refused
+    from private.apps a
+    where a.id = run.app_id;
+    if not found or refused is not null then
+      return ai.refusal(coalesce(refused, 'app_not_allowed'));
+    end if;
   end if;
   caller.lineage_id := run.key_lineage_id;
   caller.app_id := run.app_id;
@@ -2830,7 +3001,7 @@ begin
       ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
       caller.workspace_id,
       amount_usd,
-      -- A label that the caller chose annotates the call. Only a label that the server wrote can refuse it.
+      -- A label from the caller only annotates the call. Only a key's own label can refuse it.
       scope <> 'label' or caller.entity_id is not null
     ) then
       held.refused := 'budget_exceeded';
@@ -2843,7 +3014,7 @@ begin
     where a.id = account and a.balance - a.reserved >= credits;
     if not found then
       held.refused := 'insufficient_credits';
-      -- Of many refusals, one a minute writes.
+      -- At most one refusal a minute is written.
       update ai.credit_accounts a set refused_at = now()
       where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
     end if;
@@ -2918,6 +3089,30 @@ as $$
     where not exists (select from ai.models m where m.id = n.name)
     order by n.place
   ), '{}')
+$$;
+
+create or replace function ai.open_prices(providers text[]) returns table (
+  model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
+  sorts_as text, min_input_tokens integer, as_offered jsonb
+)
+  language sql
+  stable
+  security invoker
+as $$
+  select
+    r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
+    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
+  from ai.model_routes r
+  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
+  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+    -- Settlement charges a service tier without prices of its own at the default tier's.
+    and exists (
+      select
+      from ai.model_prices b
+      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
+    )
 $$;
 
 create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
@@ -3054,7 +3249,7 @@ $$;
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.read_budgets(
   member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- Those that every server knows. The release before refuses others.
+  -- The previous release refuses any other scope.
   scopes text[] default '{workspace,app,key}'
 ) returns jsonb
   language plpgsql
@@ -3152,7 +3347,7 @@ begin
   end if;
   perform ai.lock_policy(workspace);
   if scope = 'label' then
-    -- Any label may have one, used or not.
+    -- Any label may have a budget, used or not.
     subject := ai.label_id(label);
   else
     perform from ai.budget_subjects(workspace, true) s where s.scope = change_budget.scope and s.subject_id = subject;
@@ -3311,10 +3506,11 @@ begin
       select a.*, p.level, p.threshold, p.crossed_at, w.shown_id, w.shown_name
       from ai.credit_alerts p
       join ai.credit_accounts a on a.id = p.account_id
-      -- Where the reader sees the balance: the workspace that pays, or one in which the member does.
+      -- The workspace to link to: the one that pays, or one where the member pays.
       cross join lateral (
         select s.id as shown_id, s.name as shown_name
         from public.workspaces s
+        join ai.plans l on l.id = s.plan_id and l.payer = 'workspace'
         where s.id = a.workspace_id and s.deleted_at is null
         union all
         (
@@ -3456,9 +3652,9 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  -- One request of a member at a time: each counts the emails of those before it.
+  -- Serializes a member's requests: each counts the emails of earlier ones.
   perform pg_advisory_xact_lock(hashtextextended('ai.request_key_approval ' || member_id, 0));
-  -- Approving and declining lock the workspace, too.
+  -- Approving and declining lock the workspace too.
   perform from public.workspaces w where w.id = workspace and w.deleted_at is null for no key update;
   if not found then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -3468,10 +3664,11 @@ begin
     return ai.key_approval_state(workspace);
   end if;
   emails_admins := ai.may_email_admins(member_id, known);
-  insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at)
+  insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at, admins_emailed_for)
   values (
     workspace, member_id, nullif(btrim(request_key_approval.note), ''),
-    case when emails_admins then now() else known.admins_emailed_at end
+    case when emails_admins then now() else known.admins_emailed_at end,
+    case when emails_admins then member_id else known.admins_emailed_for end
   )
   on conflict (workspace_id) do update
   set
@@ -3481,7 +3678,8 @@ begin
     state = 'open',
     answered_at = null,
     decline_reason = null,
-    admins_emailed_at = excluded.admins_emailed_at;
+    admins_emailed_at = excluded.admins_emailed_at,
+    admins_emailed_for = excluded.admins_emailed_for;
   insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
   select u.email, request_key_approval.email ->> 'subject', request_key_approval.email ->> 'text', now()
   from private.infrastructure_admins a
@@ -3545,7 +3743,7 @@ as $$
     and (
       select count(*) < 5
       from ai.key_approval_requests q
-      where q.requested_by = member_id and q.admins_emailed_at > now() - interval '24 hours'
+      where q.admins_emailed_for = member_id and q.admins_emailed_at > now() - interval '24 hours'
     )
 $$;
 
@@ -3990,7 +4188,7 @@ begin
     and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
     return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
   end if;
-  -- Names in the policy already stay, even when their model has left the catalogue.
+  -- Names already in the policy stay, even if their model has left the catalogue.
   listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels');
   foreach param in array array['allowedModels', 'deniedModels'] loop
     unknown := ai.unknown_models(array(
@@ -4132,7 +4330,7 @@ begin
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   unknown_name := ai.unknown_run_filter(workspace, filter);
-  -- A deleted app or account may still have runs.
+  -- A deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
@@ -4143,7 +4341,7 @@ begin
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
-    -- Here and not in ai.run_summary, which would plan it again for each run.
+    -- Not in ai.run_summary, which would plan it again for each run.
     ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
   ), '[]') into found_runs
   from (
@@ -4370,7 +4568,7 @@ create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolea
   language sql
   stable
   security invoker
-  -- Without a search path or a subselect it is part of its caller's plan.
+  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
 as $$
   select jsonb_build_object('priced', jsonb_build_object(
     'cacheWrite1hTokens', (run).cache_write_1h_tokens,
@@ -4426,10 +4624,10 @@ begin
           case when 'model' = any (group_by) then u.model_id else '' end,
           case when 'feature' = any (group_by) then u.feature else '' end,
           case when 'executionMode' = any (group_by) then u.execution_mode else '' end,
-          case when 'provider' = any (group_by) then coalesce(u.provider_id, '') else '' end,
+          case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
-        -- Servers of the release before continue with seven parts.
+        -- Servers of the previous release continue with seven parts.
         ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
@@ -4529,7 +4727,7 @@ create or replace function ai.latency_mark(ms integer) returns numeric
   security invoker
   parallel safe
 as $$
-  -- Text with text: with a number, || is not immutable, and the function would not be part of its callers' plans.
+  -- Concatenates text only: || with a number is not immutable, so Postgres would not inline the function.
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
 $$;
 
@@ -4696,7 +4894,7 @@ as $$
   group by n.day, n.label
 $$;
 
--- Definer: its parts are granted to nobody.
+-- Definer: no role may call its parts.
 create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
   language sql
   stable
@@ -4785,7 +4983,7 @@ as $$
   select private.describe_address_block(b) from private.address_blocks b where b.id = block_id
 $$;
 
--- Definer: addresses are the identity backend's, which the service role cannot read.
+-- Definer: the service role cannot read the identity backend's email addresses.
 create or replace function private.read_credit_account(
   payer text, owner_id uuid, before_id bigint default null, page_size integer default 50
 ) returns jsonb
@@ -4793,7 +4991,7 @@ create or replace function private.read_credit_account(
   stable
   security definer
   set search_path = ''
-  -- A plan for every account reads the whole ledger.
+  -- A generic plan would read the whole ledger.
   set plan_cache_mode = force_custom_plan
 as $$
   select jsonb_build_object(
@@ -4801,7 +4999,7 @@ as $$
     'id', o.id,
     'name', o.name,
     'personalUserId', o.personal_user_id,
-    -- The plan by which the account pays now.
+    -- The plan that the account pays for now.
     'plan', (
       select jsonb_build_object(
         'id', p.id, 'name', p.name, 'initialCredits', trim_scale(p.initial_credits)::text,
@@ -4891,7 +5089,7 @@ as $$
       select coalesce(jsonb_agg(private.describe_price(p)
         order by p.provider_id, p.service_tier, p.min_input_tokens, lower(p.valid) desc), '[]')
       from ai.model_prices p
-      where p.model_id = m.id
+      where p.model_id = m.id and (page_size is null or p.valid @> now())
     )
   ) order by m.sorts_as), '[]')
   from (
@@ -4982,7 +5180,7 @@ as $$
   where only_id is null or p.id = only_id
 $$;
 
--- Definer: owners' addresses are the identity backend's, which the service role cannot read.
+-- Definer: the service role cannot read the identity backend's email addresses.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb
   language sql
   stable
@@ -5141,7 +5339,7 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 
--- Definer: the service role writes no alerts, and cannot read the identity backend's addresses.
+-- Definer: the service role cannot write alerts or read the identity backend's addresses.
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql
   volatile
@@ -5152,7 +5350,7 @@ as $$
     update ai.credit_alerts k
     set
       posted_at = now(),
-      -- A top-up between the sweep and this call.
+      -- Credits were added between the sweep and this call.
       level = least(k.level, ai.credit_level(a, k.threshold))
     from ai.credit_accounts a
     where a.id = k.account_id
@@ -5182,7 +5380,7 @@ as $$
     select a, a.workspace_id, a.user_id, k.threshold as known_threshold
     from ai.credit_accounts a
     left join ai.credit_alerts k on k.account_id = a.id
-    -- Most accounts are left out by this, before their plan is looked up.
+    -- Rules out most accounts before their plan is looked up.
     where case
       when a.balance <= 0 then k.level is distinct from 'empty'
       else k.level <> 'funded' or a.balance - a.reserved < (select greatest(max(ai.low_credits(p)), 1000) from ai.plans p)
@@ -5223,7 +5421,7 @@ as $$
   where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
 $$;
 
--- Definer: asks what a member may do, which the service role cannot ask by itself.
+-- Definer: the service role cannot read a member's permissions.
 create or replace function ai.read_key_approval(member_id uuid, workspace uuid) returns jsonb
   language sql
   stable
@@ -5436,7 +5634,7 @@ as $$
   ) g
   cross join lateral ai.latency_quantiles(g.latency_marks) as l
   cross join lateral ai.latency_quantiles(g.first_token_marks) as f
-  -- By label, the sums of all of it alone.
+  -- By label, only the sums of the whole range.
   where g.key is null or grouped_by <> 'label'
   union all
   select
@@ -5480,10 +5678,14 @@ comment on function ai.change_workspace_policy(uuid, uuid, jsonb) is
   'policy), not_allowed, app_not_linked, unknown_models (with param and models: names in neither list before). Each change '
   'is a line of the workspace''s log.';
 
+comment on function ai.extend_run(jsonb) is
+  'Reserves the maximum cost of another provider call of an open run, where limits, budgets and balance allow it and its key '
+  'and its app''s registration are still good. Returns what the run then holds, or {refused: code, …}.';
+
 comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
-  '(ai.invoice_days), the other invoices of its account that count in these days, and what all of them differ from the '
-  'import by. Null for more than 366 days. Granted to nobody.';
+  '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
+  'them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any role.';
 
 comment on function ai.invoice_matches(ai.external_provider_invoices, jsonb) is
   'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
@@ -5501,8 +5703,8 @@ comment on function ai.key_caller(bytea, inet) is
 
 comment on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) is
   'A page of a workspace''s runs, newest first, for a member with use_ai_studio: { outcome: listed, runs, continueBefore } '
-  'or { outcome: not_allowed }. filter names any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
-  'provider, entityId, requestId; unknown names one of them whose value does not exist. '
+  'or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status, keyId, appId, memberId, '
+  'provider, entityId, requestId; unknown names a filter whose value does not exist. '
   'With scan_limit, a filter without an index looks at that many runs; continueBefore is then the position to continue '
   'from, and null when no older run can match.';
 
@@ -5510,6 +5712,11 @@ comment on function ai.lock_rows(ai.lock_list) is
   'Locks what admissions, extensions and settlements change, in the one order that they share: idempotency keys, keys, rate '
   'windows, budgets, balances; each kind sorted, so budgets of apps, keys, labels, members and workspaces. Runs are locked '
   'before, and new accounts are opened before.';
+
+comment on function ai.open_prices(text[]) is
+  'The prices of now of the routes that lead to a provider of the list, each with its route. A route without a price of the '
+  'default tier has none. Within a route prices are sorted by sorts_as, the default tier''s first, and '
+  'min_input_tokens.';
 
 comment on function ai.price_call(ai.run_request, ai.priced_call) is
   'Returns a call with its caller, label, model, maximum cost and paying account, or why it is refused. Locks nothing.';
@@ -5519,28 +5726,34 @@ comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) 
   'known, within the range or not, so that adjacent ranges add up. A service''s day does not when the account''s day has a total.';
 
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'A page of a workspace''s invoices, the latest issued first, and the total of those that count: of a month that the '
-  'filter names, the shares of its days. Granted to nobody.';
+  'Returns a page of a workspace''s invoices, latest issued first, and the total of those that count. With a month in the '
+  'filter, the total has the shares of its days. Not granted to any role.';
 
 comment on function ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer) is
   'What a workspace used in a range, for a member with use_ai_studio: totals, those of the previous range, and rows by '
   'day (key: how many days of the range come before), model, feature, key (its lineage), app, member or label (empty: '
-  'none, *: the others), the largest first, days the newest first. series: by model, what the six largest used each day, '
-  'and the others together (null). Credits deducted without a run stand beside them, by day in deductions.';
+  'none, *: the others), largest first, days newest first. series: by model, daily usage of the six largest and of all '
+  'others together (null). Credits deducted without a run are separate, by day in deductions.';
 
 comment on function ai.read_policy_options(uuid, uuid) is
-  'Returns what the lists of a workspace''s policy and keys can choose from, for a member with use_ai_studio or '
-  'manage_ai_keys: the models of the catalogue, whether the plan or a root grant allows them (granted) and the policy '
-  '(permitted), and the plan''s rate limits.';
+  'Returns the choices for a workspace''s policy and keys, for a member with use_ai_studio or manage_ai_keys: the models of '
+  'the catalogue, whether the plan or the workspace''s own grant allows them (granted) and whether the policy does (permitted), '
+  'and the plan''s rate limits.';
 
 comment on function ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer) is
   'A workspace''s usage for a member with use_ai_studio, grouped by any of day, model, feature, executionMode, provider, '
-  'key (its lineage), app and member, or by label, alone or with day: a page of rows, with totals of the whole window and credits deducted without a run beside '
-  'them. By default the last 30 days. after is the position of the last row of the page before.';
+  'key (its lineage), app and member, or by label, alone or with day: a page of rows, totals of the whole window, and credits '
+  'deducted without a run. provider is null where the workspace hides what providers charge. By default the last 30 days. after is the position of the last row on the previous page.';
 
 comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
   'Metered, imported and invoiced cost by month, provider and account. Runs count for ai.billing_provider and the account '
   'that they name, if any. An invoice is spread over its days (ai.invoice_days), and a replaced one does not count.';
+
+comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
+  'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
+  'of accounts unless all runs of the month and provider name theirs. Where it is hidden, only providers with imports or '
+  'invoices are listed.';
 
 comment on function ai.remaining_budgets(ai.caller, boolean) is
   'Returns the monthly budgets that can refuse a caller, narrowest first. Amounts are left out where the workspace hides '
@@ -5556,7 +5769,7 @@ comment on function ai.run_detail(ai.runs, boolean) is
   'where provider cost is hidden.';
 
 comment on function ai.run_summary(ai.runs, boolean) is
-  'A run for its workspace''s members. servedTier, provider and costUsd are null where the workspace''s policy hides what '
+  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides what '
   'providers charge.';
 
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
@@ -5565,11 +5778,17 @@ comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
   'caller''s credential; the record''s shape was checked before. Granted to nobody.';
 
 comment on function ai.usage_by_key(uuid, timestamptz, timestamptz, text, integer, boolean) is
-  'A range''s sums and quantiles by ai.usage_key or label, and of all of it where key is null. Amounts are exact texts in '
-  'sums. Labels have no quantiles.';
+  'Returns a range''s sums and quantiles by ai.usage_key or label; the row with a null key has the whole range. Amounts in '
+  'sums are exact text. Labels have no quantiles.';
+
+comment on function private.add_model_price(jsonb) is
+  'Adds a price that begins at a time, by default now. It ends the previous price, and ends when the next begins: { actor, model, '
+  'providerId, serviceTier, minInputTokens, latest (id of the newest price seen, or null), seen (how many), from, inputUsd, cachedInputUsd, '
+  'cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd, requestFeeUsd, reason, requestId, ip } → { from, until } or { refused: forbidden | not_found | '
+  'no_route | past | taken | conflict (with last) }.';
 
 comment on function private.export_account(uuid, boolean) is
-  'Returns everything held about an account but its AI runs, without secrets, hashes or codes; null without an account. '
+  'Returns everything held about an account except its AI runs, without secrets, hashes or codes; null without an account. '
   'Without parts, the lists of private.export_account_part are empty.';
 
 comment on function private.export_account_part(uuid, text, jsonb, integer) is
@@ -5580,9 +5799,18 @@ comment on function private.export_account_part(uuid, text, jsonb, integer) is
 comment on function private.export_account_proper(uuid, boolean) is
   'Returns the part of private.export_account that does not grow with use, and the credits.';
 
+comment on function private.list_catalogue_models(text, text, text[], integer) is
+  'A page of the models whose id or name contains a term, or one model, with its providers, in the order in which they are '
+  'asked, and its prices: of a page those of now, else all. Amounts are text, so that no digit is lost. after: sortsAs of the '
+  'last one of the page before; all models without page_size.';
+
+comment on function private.list_provider_routes(text[], integer) is
+  'Returns a page of the enabled models with their routes in order: whether they have the price that calls need '
+  '(ai.open_prices), and what failed in the last seven days. after: sortsAs of the last one of the page before; all of them without page_size.';
+
 comment on function private.read_run(uuid) is
-  'Returns ai.run_detail of any run with its workspace, its member''s email and who bills it, with the facts that the '
-  'workspace hides from its members; null where the run does not exist.';
+  'Returns ai.run_detail of any run with its workspace, member''s email and billing account, including what the workspace '
+  'hides from its members; null if the run does not exist.';
 
 comment on function private.record_admin_action(jsonb, jsonb) is
   'One line of the audit log: change { actor, reason, requestId, ip }, act { action, targetUserId, target, before, after }. In the '
@@ -5599,26 +5827,27 @@ comment on function private.search_workspaces(text, integer) is
   '{ requestedAt, requestedBy, note }, or null }].';
 
 comment on function private.set_key_approval(jsonb) is
-  'Allows a workspace to create keys, or no longer: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
-  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (it is so already, with last) | '
-  'request_gone (requestedAt names no open request) }. Approving answers an open request with email { subject, text }. '
+  'Approves a workspace''s keys, or withdraws the approval: { actor, workspace, approved, reason, requestedAt, email, requestId, ip } → {} '
+  'or { refused: forbidden | not_found | oneself (the actor''s personal workspace) | conflict (no change, with last) | '
+  'request_gone (requestedAt is not of an open request) }. Approving closes an open request and sends email { subject, text }. '
   'Existing keys keep working.';
 
-comment on function ai.budget_scopes(ai.caller, text) is
-  'Returns the scopes of the budgets that count a call with a label; null for none. Finds each by its key, since a '
-  'workspace may have budgets of many members and labels.';
+comment on trigger reject_reference_change on ai.credit_references is 'Append-only like the ledger: a used reference stays used.';
 
-comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns whose budget a scope means for one run.';
+comment on function ai.budget_scopes(ai.caller, text) is
+  'Returns the scopes of the budgets that count a call with a label, or null. Looks each up by its key, since a workspace '
+  'may have budgets for many members and labels.';
+
+comment on function ai.budget_subject(text, uuid, uuid, uuid, uuid, text) is 'Returns the subject of a run''s budget in a scope.';
 
 comment on function ai.budget_subjects(uuid, boolean) is
-  'Returns what can have a budget in a workspace: itself, its external apps, its keys (rotated ones are one), its members, '
-  'and the labels that have one or that a live key carries. live: whether it can call still; since: when it was made, '
-  'which never changes.';
+  'Returns what can have a budget in a workspace: itself, its external apps, key lineages and members, and labels with a '
+  'budget or a live key. live: whether it can still make calls; since: when it was created, which never changes.';
 
-comment on function ai.can_be_emailed(auth.users) is 'Whether an account is active and has an email address.';
+comment on function ai.can_be_emailed(auth.users) is 'Returns whether an account is active and has an email address.';
 
 comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) is
-  'Sets one monthly budget, or takes it away with null: with manage_ai_policy, that of a key with manage_ai_keys. Scope '
+  'Sets one monthly budget, or removes it with null. Requires manage_ai_policy, for a key manage_ai_keys. Scope '
   'label takes the label itself; its subject follows. '
   'read_limit_usd is the limit that the member had before them: where it is another by now, nothing changes. Outcomes: '
   'changed, unchanged, changed_meanwhile (with limitUsd), not_allowed, not_found. Each change is a line of the log.';
@@ -5626,108 +5855,108 @@ comment on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) i
 comment on function ai.change_credits(uuid, numeric, text, text) is
   'Grants credits to an account, or withdraws them: { outcome: changed | repeated (the reference was used for this amount) | '
   'reference_used (for another amount) | insufficient (more than the balance less what calls hold), balance, amount, '
-  'available }. Serialized per account.';
+  'available }. Serialized per account. References that only differ in spaces or in Unicode composition are the same; case '
+  'counts.';
 
 comment on function ai.create_key is
   'Stores a new key and returns its id. The caller made the text and shows it once: only its lookup part and SHA-256 '
   'come here. Whether this caller may create one was decided before, so no role of the API may run it.';
 
 comment on function ai.credit_level(ai.credit_accounts, numeric) is
-  'empty: nothing is left, or what is available is below the threshold (1,000 where that is 0) and a call of the last hour did '
-  'not fit it. Above the threshold a refused call was too large, and others go through. low: the balance is below the threshold.';
+  'Returns empty if nothing is left, or if less than the threshold (1,000 where that is 0) is available and a call was refused '
+  'in the last hour. Above the threshold, only a very large call is refused. Returns low if the balance is below the threshold.';
 
 comment on function ai.credit_recipients(uuid, uuid) is
-  'Who is warned about a balance: the owners of the workspace that pays and its members with manage_ai_policy, or the member '
+  'Returns who is warned about a balance: owners of the workspace that pays and members with manage_ai_policy, or the member '
   'who pays.';
 
 comment on function ai.detail_older_usage_days(integer) is
-  'Sums sealed days again that have no members and labels yet, the newest first, at most max_days. Returns how many.';
+  'Sums sealed days again that have no members and labels yet, newest first, at most max_days. Returns their number.';
 
 comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
-  'Returns the invoice with a reference, of the provider and account that a record names, or nulls.';
+  'Returns the invoice with a reference from a record''s provider and account, or nulls.';
 
 comment on function ai.grant_credits(text, uuid, numeric, text, text) is
   'Adds credits to the balance of a workspace or a member (payer as in ai.plans) and returns the balance; a negative amount '
-  'withdraws them, at most what is available. With a reference, repeating the call changes nothing, and another amount is an '
-  'error. Without one, each call is a grant of its own. For the operator: no role of the API may run it.';
+  'withdraws at most what is available. With a reference, repeating the call changes nothing, and a different amount is '
+  'an error. Without one, every call grants. For operators: no API role may run it.';
 
 comment on function ai.invoice_amount(ai.external_provider_invoices, daterange) is
-  'What an invoice adds in USD, negative for a credit note: all of it, or the share of some of its days.';
+  'Returns what an invoice adds to totals in USD, in whole or for some of its days; negative for a credit note.';
 
 comment on function ai.invoice_replacement(ai.external_provider_invoices) is
-  'The reference that replaces an invoice, which then no longer counts; null when it counts.';
+  'Returns the reference that replaces an invoice, which then no longer counts; null if it counts.';
 
 comment on function ai.is_label_enforced(text, uuid) is
   'Returns whether a live key carries a label. Only such keys'' calls can be refused for the label''s budget.';
 
 comment on function ai.key_approval_state(uuid) is
-  'Whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
+  'Returns whether a workspace is approved, and its latest request: { outcome: read, approved, request: { state: open | withdrawn | '
   'approved | declined, requestedAt, requestedBy, note, answeredAt, declineReason } or null }.';
 
 comment on function ai.key_cost_since(uuid, uuid[], timestamptz) is
-  'Returns what each of the lineages used since the start of a UTC day: daily sums where they are up to date, runs '
-  'otherwise. A lineage without runs has no row.';
+  'Returns what each lineage used since the start of a UTC day, from daily sums where they are up to date, else from '
+  'runs. A lineage without runs has no row.';
 
 comment on function ai.key_summaries(uuid, ai.keys[]) is 'Returns what may be shown of keys of one workspace, newest first.';
 
 comment on function ai.key_summary(ai.keys, numeric) is
-  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact texts; what was '
-  'spent is of the current UTC month, by the key and those that it replaced.';
+  'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact text. Spending '
+  'is for the current UTC month, including the keys that it replaced.';
 
 comment on function ai.label_id(text) is
   'Returns the subject of a label''s budget: a UUID version 8 (RFC 9562, 5.8) of its SHA-256. Callers choose labels, so '
-  'nobody may find two with one id. Labels have no backslash, which the cast to bytea would read as an escape.';
+  'they must not be able to find a collision. Labels have no backslash, which the cast to bytea would read as an escape.';
 
 comment on function ai.label_usage_between(uuid, timestamptz, timestamptz) is
-  'As ai.usage_between, by label.';
+  'Like ai.usage_between, by label.';
 
 comment on function ai.list_run_filters(uuid, uuid) is
-  'Values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
-  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null where the workspace hides them.';
+  'Returns values to filter a workspace''s runs by, at most 100 of each, for a member with use_ai_studio: { outcome: listed, keys '
+  '(newest first), apps, members, providers } or { outcome: not_allowed }. providers is null if the workspace hides them.';
 
 comment on function ai.live_usage_ranges(uuid, timestamptz, timestamptz, boolean) is
-  'The parts of a window that are read from runs: days that are not sealed, changed since, cut by the window, or, where '
-  'details (members, labels) are asked for, not summed with them yet.';
+  'Returns the parts of a window that are read from runs: days that are not sealed, changed since, only partly in the window, '
+  'or, for members and labels, not summed with them yet.';
 
 comment on function ai.low_credits(ai.plans) is
-  'Below which balance the payers of a plan are warned; by default a tenth of the initial credits, or 10,000 without any.';
+  'Returns the balance below which a plan''s payers are warned: by default a tenth of the initial credits, or 10,000 without any.';
 
 comment on function ai.may_email_admins(uuid, ai.key_approval_requests) is
-  'Whether a new request is emailed to infrastructure admins: not when it repeats one that was withdrawn, and at most five times '
-  'a member in 24 hours. The queue lists every request.';
+  'Returns whether a new request is emailed to infrastructure admins: not if it repeats a withdrawn one, and at most five times '
+  'per member in 24 hours. The queue lists every request.';
 
 comment on function ai.member_label(uuid, uuid) is
-  'The name of a workspace''s member; Former member for anyone else, null for nobody.';
+  'Returns the name of a workspace''s member; Former member for anyone else, null for null.';
 
 comment on function ai.model_usage_by_day(uuid, timestamptz, timestamptz, integer, text[]) is
-  'What some models used by day (how many days of the range come before), and all others together (null).';
+  'Returns the usage of some models by day (days since the start of the range), and of all others together (null).';
 
-comment on function ai.month_days(text) is 'The days of a month, YYYY-MM; null for null.';
+comment on function ai.month_days(text) is 'Returns the days of a month, YYYY-MM; null for null.';
 
-comment on function ai.paying_plan(text, uuid) is 'The one of ai.paying_plans of a workspace or a member, or no row.';
+comment on function ai.paying_plan(text, uuid) is 'Returns the ai.paying_plans row of one workspace or member, if any.';
 
 comment on function ai.paying_plans(uuid[], uuid[]) is
-  'The plans by which workspaces and members pay; none for those whose account pays for nothing. A member pays in several '
-  'workspaces: theirs is the plan with the most initial credits.';
+  'Returns the plans that workspaces and members pay for; no row where none charges the account. For a member who pays in '
+  'several workspaces, the plan with the most initial credits.';
 
-comment on function ai.plan_has_payers(ai.plans) is 'Whether a credit account pays by a plan, so that its payer stays.';
+comment on function ai.plan_has_payers(ai.plans) is 'Returns whether a credit account pays for a plan, so that its payer cannot change.';
 
 comment on function ai.queue_credit_alert_mails(jsonb, text, text) is
-  'Queues the emails about a crossing, one for each recipient, and marks it, in one statement: of many callers one does. '
-  'Returns how many emails; 0 where they are queued already, or credits were added since.';
+  'Queues an email about a crossing to each recipient and marks the crossing, in one statement, so that only one caller does. '
+  'Returns the number of emails; 0 if they are already queued or credits were added since.';
 
 comment on function ai.read_budgets(uuid, uuid, text[], integer, text[]) is
   'A page of a workspace''s budgets and what they have used in the current UTC month, for a member with use_ai_studio: '
   '{ outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Those of keys are for '
-  'members with manage_ai_keys or manage_ai_policy. They are ordered by scope, then labels by their text and others by '
-  'when their subjects were made; '
-  'after is the position of the last one of the page before. Amounts are exact texts, null where there is no limit or it '
+  'members with manage_ai_keys or manage_ai_policy. Ordered by scope, then labels by text and others by the '
+  'creation of their subject; after is the position of the last one on the previous page. Amounts are exact texts, null where there is no limit or it '
   'is hidden. usedUp: all of it is spent, or calls are refused for it as ai.budget_refuses_calls has it. '
   'enforced: whether it can refuse calls.';
 
 comment on function ai.read_credit_notice(uuid, uuid) is
-  'Whether the balance that pays for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, '
-  'and for those without use_ai_studio.';
+  'Returns whether the balance for a member''s calls in a workspace is low or empty: { level, available }; null otherwise, or '
+  'without use_ai_studio.';
 
 comment on function ai.read_key(uuid, uuid, uuid) is
   'Returns one key of a workspace as ai.list_keys has it, for a member with manage_ai_keys, and whether the workspace may '
@@ -5745,54 +5974,54 @@ comment on function ai.request_key_approval(uuid, uuid, text, jsonb) is
   'Changes nothing if a request is open or the workspace is approved. Returns ai.key_approval_state or { outcome: not_allowed }.';
 
 comment on function ai.reserve_budget(text, uuid, uuid, numeric, boolean) is
-  'Holds an amount of a monthly budget; if it is enforced, unless that would pass its limit, or that is 0. A refusal is noted in the budget: '
-  'the first of a month, and then at most one a minute.';
+  'Reserves an amount of a monthly budget. If the budget is enforced, refuses when that would exceed the limit or the limit is 0. '
+  'Writes the time of a refusal to the budget: the first of a month, then at most one a minute.';
 
 comment on function ai.reserve_limits(ai.caller, text, bigint, integer, numeric, uuid, numeric) is
   'Reserves a provider call in the budgets, the workspace''s rate window and the balance, or says in refused which of them '
   'has no room and reserves none of the amounts. The rows are locked.';
 
 comment on function ai.reset_credit_alert(ai.credit_accounts) is
-  'After a top-up: levels that the balance is above again are warned about the next time.';
+  'Called after a top-up: rearms the warnings of levels that the balance is above again.';
 
 comment on function ai.run_pricing_facts(ai.runs, boolean) is
-  'Returns { priced }, what the web server explains a run''s cost by: whether and why credits were due and, where provider '
-  'cost is visible, the markup, the prices of the routes that were charged, and the requests to providers.';
+  'Returns { priced }, from which the web server explains a run''s cost: whether credits were due and, if provider cost is '
+  'visible, the markup, the prices of the charged routes, and the requests to providers.';
 
 comment on function ai.set_budget(text, uuid, uuid, numeric, text) is
-  'Sets the monthly budget of a workspace, or of an app, a key''s lineage, a member or a label in it; null takes it away. '
+  'Sets the monthly budget of a workspace, or of an app, key lineage, member or label in it; null removes it. '
   'A first one begins '
   'with what the month''s settled runs have cost; runs that are under way at that moment are in no budget. Callers hold '
   'ai.lock_policy.';
 
 comment on function ai.sum_labels(uuid, timestamptz, timestamptz) is
-  'A workspace''s runs of a half-open range by day and label (X-Platform-Entity-Id), as ai.usage_labels_daily has them: the '
-  '10,000 most expensive labels of each day, the others together.';
+  'Returns a workspace''s runs in a half-open range by day and label (X-Platform-Entity-Id), as in ai.usage_labels_daily: the '
+  '10,000 most expensive labels of each day, and the others together.';
 
 comment on function ai.sweep_credit_alerts(integer) is
-  'Records which balances became low or empty and returns those whose emails are not queued, oldest first. One sweeper at a '
-  'time; the others get an empty list.';
+  'Records balances that became low or empty, and returns those whose emails are not queued, oldest first. One sweep runs at '
+  'a time; concurrent ones return an empty list.';
 
 comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
 
 comment on function ai.unknown_models(text[]) is
-  'Returns the names that are not ids of models in the catalogue, enabled or not; null if all are. Ids are compared exactly, '
-  'as in calls. Lists of models are checked with it before they are saved.';
+  'Returns the names that are not ids of catalogue models, enabled or not; null if all are. Ids are compared exactly, as in '
+  'calls. Checks lists of models before they are saved.';
 
 comment on function ai.unknown_run_filter(uuid, jsonb) is
   'Returns the name of the first filter of ai.list_runs whose value does not exist, and provider where the workspace hides '
   'providers; null when all exist. Former members and apps of a workspace have runs, so they are known.';
 
 comment on function ai.usage_between(uuid, timestamptz, timestamptz, boolean) is
-  'A workspace''s usage of a half-open window, in parts that callers group: sums of days that are wholly in the window, '
-  'sealed and unchanged, the rest from the runs themselves. One statement sees each run once. by_member: whether callers '
-  'group by actor_id, which the sums of some days may not have yet.';
+  'Returns a workspace''s usage in a half-open window, in parts that callers group: daily sums of sealed, unchanged days that '
+  'are wholly in the window, and runs for the rest. One statement sees each run once. by_member: whether callers group by '
+  'actor_id, which the sums of some days may not have yet.';
 
 comment on function ai.withdraw_key_approval_request(uuid, uuid, timestamptz) is
   'Withdraws the open request made at a time. Changes nothing if it was answered or replaced. Returns ai.key_approval_state or '
   '{ outcome: not_allowed }.';
 
-comment on function ai.workspaces_used_on(date) is 'The workspaces with runs of a UTC day.';
+comment on function ai.workspaces_used_on(date) is 'Returns the workspaces with runs on a UTC day.';
 
 comment on function private.add_proposed_prices(jsonb) is
   'Adds prices by the rule of private.add_model_price, all or none: { actor, from, prices: [{ model, providerId, serviceTier, '
@@ -5803,17 +6032,17 @@ comment on function private.answer_approval_request(jsonb, uuid) is
   'Closes a workspace''s open request and queues an email to its owners and the requester. Does nothing without one.';
 
 comment on function private.approval_refusal(jsonb, public.workspaces) is
-  'Why an admin must not decide about a workspace''s approval; null if they may.';
+  'Returns why an admin must not decide on a workspace''s approval; null if they may.';
 
 comment on function private.cancel_model_price(jsonb) is
-  'Cancels a price up to a minute before it begins; the one before it holds on, until the next begins: { actor, model, price, '
+  'Cancels a price up to a minute before it begins. The previous price stays in force until the next begins: { actor, model, price, '
   'previous (id of the price before it as seen, or null), until (its end as seen), reason, requestId, ip } → {} or { refused: '
   'forbidden | not_found | started | conflict (with last) }.';
 
 comment on function private.change_credits(jsonb) is
-  'Grants credits to a workspace or a member, or withdraws them: { actor, payer, ownerId, step: grant | withdraw, amount, '
-  'reference, description (members read it in the ledger), reason, requestId, ip } → {}, { repeated: true } where the '
-  'reference was used for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another '
+  'Grants credits to a workspace or member, or withdraws them: { actor, payer, ownerId, step: grant | withdraw, amount, '
+  'reference, description (shown to members in the ledger), reason, requestId, ip } → {}, { repeated: true } if the '
+  'reference was already used for this amount, or { refused: forbidden | invalid | not_found | oneself | reference_used (for another '
   'amount) | insufficient (less is available) }. A grant opens a missing account with the plan''s initial credits first.';
 
 comment on function private.change_model_route(jsonb) is
@@ -5823,7 +6052,7 @@ comment on function private.change_model_route(jsonb) is
   'it, reason, requestId, ip } → {} or { refused: forbidden | not_found | route_taken | invalid | conflict (with last) }. '
   'Prices of the provider stay.';
 
-comment on function private.count_approval_requests(integer) is 'How many requests are open, counted to a maximum.';
+comment on function private.count_approval_requests(integer) is 'Counts open requests, up to a maximum.';
 
 comment on function private.decline_key_approval(jsonb) is
   'Declines a workspace''s open request: { actor, workspace, requestedAt, reason, email, requestId, ip } → {} or { refused: forbidden | '
@@ -5844,86 +6073,86 @@ comment on function private.describe_price(ai.model_prices) is
   'Returns a price as the console has it. Amounts are text, so that no digit is lost.';
 
 comment on function private.export_whole_part(uuid, text, boolean) is
-  'Returns all records of a part of an export, or none unless wanted. For definers; granted to nobody.';
+  'Returns all records of a part of an export; [] unless wanted. For definers; not granted to any role.';
 
 comment on function private.gateway_refusal(private.apps, uuid, text[]) is
-  'Returns why the gateway refuses an app, by a token or a bound key with these scopes, in a workspace; null if it does '
-  'not. For definers; granted to nobody.';
+  'Returns why the gateway refuses an app that calls in a workspace with a token or a bound key of these scopes; null if '
+  'it does not. For definers; not granted to any role.';
 
 comment on function private.granted_workspaces(text, integer) is
-  'Returns the first workspaces, by name, that a model is granted to by themselves.';
+  'Returns the first workspaces, by name, that have a grant of their own for a model.';
 
 comment on function private.latest_price(text, text, integer) is
-  'Returns the id of the newest price of a model at a provider from a number of input tokens on, of all service tiers, or '
-  'null. An admin who adds a price names the newest one that they saw.';
+  'Returns the id of a model''s newest price at a provider for inputs from a number of tokens, in any service tier, or null. '
+  'A new price names the newest one that the admin saw.';
 
 comment on function private.lift_address_block(jsonb) is
-  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (lifted already, with '
-  'last) | expired }. Limits continue, and a lifted block does not lengthen the next one.';
+  'Lifts a block: { actor, block, reason, requestId, ip } → {} or { refused: forbidden | not_found | conflict (already lifted, with '
+  'last) | expired }. Rate limits still apply, and a lifted block does not lengthen the next one.';
 
 comment on function private.list_accounts(jsonb, integer) is
-  'A page of all accounts, newest first, deleted ones included: [private.describe_account]. before is { createdAt, id } of the '
-  'last one of the page before.';
+  'Returns a page of all accounts, newest first, including deleted ones: [private.describe_account]. before is { createdAt, id } '
+  'of the last one on the previous page.';
 
 comment on function private.list_address_blocks(inet, uuid, integer) is
-  'Address blocks as private.describe_address_block: all of an address''s network from the last 30 days, those in force of an '
-  'account''s recent addresses, or all in force.';
+  'Returns address blocks as private.describe_address_block: those of an address''s network in the last 30 days, or the active '
+  'ones of an account''s recent addresses, or all active ones.';
 
 comment on function private.list_approval_requests(jsonb, integer) is
-  'A page of the open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. after '
-  'is { createdAt, id } of the last one of the page before.';
+  'Returns a page of open requests, oldest first: [{ id (of the workspace), name, plan, owners, createdAt, requestedBy, note }]. '
+  'after is { createdAt, id } of the last one on the previous page.';
 
 comment on function private.list_apps(text, text, integer) is
-  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and no hash of any secret. term '
-  'is a part of the name or display name, after the name of the last app of the page before; all apps without page_size.';
+  'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. term '
+  'is a part of the name or display name. after is the last name of the previous page. Without page_size, returns all apps.';
 
 comment on function private.list_plans(text) is
-  'Plans with how many workspaces have them and how many models they grant; amounts are text. version changes with the plan.';
+  'Returns plans with their numbers of workspaces and granted models. Amounts are text. version changes with the plan.';
 
 comment on function private.list_provider_health() is
-  'Each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
+  'Returns each provider with enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs), lastAnswerAt, failedLastHour '
   '(attempts), failures: of the last 24 hours by class, [{ failure, failed, lastAt }], latest class first }].';
 
 comment on function private.list_provider_usage(date, date) is
-  'What providers served over all workspaces from one UTC day to another, both included, by provider and billing account, highest '
+  'Returns what providers served in all workspaces between two UTC days, both included, by provider and billing account, highest '
   'cost first: [{ provider, billingName, billingAccount, requests, failed, inputTokens, outputTokens, costUsd }].';
 
 comment on function private.list_route_prices() is
   'Returns the routes of all models with their prices: [{ model, displayName, providerId, providerModel, prices: '
-  '[private.describe_price and latest (private.latest_price)] }]. A service tier from a number of input tokens on has one '
-  'price: the current one, else the next, else the last.';
+  '[private.describe_price and latest (private.latest_price)] }]. Each service tier and input '
+  'size has one price: the current one, else the next, else the last.';
 
 comment on function private.list_skipped_routes(integer) is
-  'Routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
-  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are in the memory of the functions'' processes.';
+  'Returns routes that runs of the last 15 minutes skipped because they were cooling down, latest first: [{ model, displayName, provider, '
+  'providerModel, skipped (how often), lastAt }]. Cooldowns themselves are only in the functions'' memory.';
 
-comment on function private.lock_approvable_workspace(jsonb) is 'Locks the workspace of a change. Null if there is none.';
+comment on function private.lock_approvable_workspace(jsonb) is 'Locks and returns the workspace of a change, or null.';
 
 comment on function private.lock_open_request(jsonb, uuid) is
-  'Locks the request that the admin saw, by its time. False if it is no longer open.';
+  'Locks the request that the admin saw, identified by its time. Returns false if it is no longer open.';
 
 comment on function private.model_version(text) is
-  'Returns a digest of a model''s settings and routes. An admin who changes them names the version that they saw.';
+  'Returns a digest of a model''s settings and routes. A change names the version that the admin saw.';
 
 comment on function private.move_workspace(jsonb) is
-  'Gives a workspace another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
+  'Moves a workspace to another plan: { actor, workspace, seen (its plan as seen), plan, reason, requestId, ip } → {} or { refused: '
   'forbidden | not_found | oneself (the actor''s personal workspace) | no_plan (unknown, or its own) | conflict (with last) }. '
-  'Balances stay with their owners; calls under way are settled as they began.';
+  'Balances stay with their owners. Calls in progress keep the account that they began with.';
 
 comment on function private.read_address_block(uuid) is 'A block as private.describe_address_block; null if there is none.';
 
 comment on function private.read_console_workspace(uuid) is
-  'A workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null where there is none.';
+  'Returns a workspace as the console shows it: name, plan, owners, members, balance, keys and their approval; null if unknown.';
 
 comment on function private.read_credit_account(text, uuid, bigint, integer) is
-  'What a workspace or a member has to pay with, and a page of its ledger, newest first: { payer, id, name, personalUserId, '
-  'plan, account, entries }; null for an unknown owner. plan is null where the account pays for nothing now, account where '
-  'it is not open yet.';
+  'Returns the credit account of a workspace or member and a page of its ledger, newest first: { payer, id, name, '
+  'personalUserId, plan, account, entries }; null for an unknown owner. plan is null if no plan charges the account now, '
+  'account if it is not open yet.';
 
 comment on function private.read_model(text) is
   'Returns a model as private.list_catalogue_models has it, with its version (private.model_version), settings, routes in '
-  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 workspaces that it is '
-  'granted to by themselves.';
+  'order, all plans with whether they have it and their workspaces, counted up to 1,001, and the first 100 '
+  'workspaces that have a grant of their own.';
 
 comment on function private.recent_networks(uuid) is
   'The networks of an account''s last 50 events and last 50 sessions.';
@@ -5937,19 +6166,19 @@ comment on function private.save_model(jsonb) is
 comment on function private.save_plan(jsonb) is
   'Adds a plan or edits one: { actor, plan, seen (the version seen; null adds), name, payer, markup, initialCredits, lowCredits, '
   'requestsPerMinute, tokensPerMinute, reason, requestId, ip } → {} or { refused: forbidden | not_found | taken | payer_fixed '
-  '(accounts pay by it) | conflict (with last) }. Runs keep the markup that they began with.';
+  '(accounts pay for it) | conflict (with last) }. Runs keep the markup that they began with.';
 
 comment on function private.set_model_grant(jsonb) is
   'Grants a model to a plan or to one workspace, or withdraws the grant: { actor, model, plan or workspace, granted, reason, '
   'requestId, ip } → {} or { refused: forbidden | not_found | no_grantee | oneself (the actor''s personal workspace) | conflict '
-  '(it is so already, with last) }.';
+  '(no change, with last) }.';
 
 comment on function private.sign_account_out(jsonb) is
   'Signs an account out of every device and app and tells its owner: { actor, subject, reason, requestId, ip } → {} or { refused: '
   'forbidden | not_found | oneself }. Repeating it is harmless.';
 
 comment on function private.was_never_enabled(ai.models) is
-  'Returns whether a model was added in the console and never enabled there, so that no run is of it.';
+  'Returns whether a model was added in the console and never enabled, so that no run used it.';
 
 revoke delete, insert, update on table ai.credit_alerts from service_role;
 

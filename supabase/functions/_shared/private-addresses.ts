@@ -22,6 +22,9 @@ for (const [network, prefix] of [
 }
 for (const [network, prefix] of [
   ["::", 96],
+  // An IPv4 address in them is translated or tunnelled to, as in 64:ff9b::/96 and 2002::/16.
+  ["::ffff:0:0:0", 96],
+  ["2001::", 32],
   ["64:ff9b::", 96],
   ["64:ff9b:1::", 48],
   ["2002::", 16],

@@ -44,7 +44,7 @@ export default function CreditsPage() {
       title="Credits"
       lead={
         own
-          ? "In this workspace each member pays from their own balance; this is yours. A key's calls are paid by who made it."
+          ? "In this workspace each member pays from their own balance; this is yours. A key's calls are paid by the member who created it."
           : "All calls of this workspace are paid from its balance, those of registered apps aside."
       }
       actions={

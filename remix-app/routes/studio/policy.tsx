@@ -76,7 +76,7 @@ export default function PolicyPage() {
       title="Policy"
       lead={
         <>
-          What calls of this workspace may use, and what is kept of them. A change holds from the next call on.
+          What calls of this workspace may use, and what is kept of them. A change applies from the next call.
           {policy.updatedAt ? (
             <>
               {" "}

@@ -135,7 +135,7 @@ function ModelLine({
   const { id, name, kind, fields } = row;
   const stopped = obstacle(row, plan, !denies);
   return (
-    <li className="flex flex-wrap items-start justify-between gap-x-6 gap-y-1 py-2.5">
+    <li className="flex items-start justify-between gap-x-4 py-2.5">
       <Mark field={fields.allow} id={id} marked={view.allow.includes(id)} selects>
         <span className={stopped ? "text-muted" : "font-medium"}>{name}</span>{" "}
         {name === id ? null : <code className="font-mono text-muted text-small">{id}</code>}
@@ -169,7 +169,7 @@ function Mark({
   return (
     <label
       htmlFor={field}
-      className={`wrap-anywhere flex min-h-6 min-w-0 cursor-pointer items-start gap-2 ${selects ? "group-has-[#models-all:checked]/models:pointer-events-none" : ""}`}
+      className={`flex min-h-6 cursor-pointer items-start gap-2 ${selects ? "wrap-anywhere min-w-0 group-has-[#models-all:checked]/models:pointer-events-none" : "shrink-0"}`}
     >
       <input
         id={field}

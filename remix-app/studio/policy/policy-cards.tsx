@@ -78,13 +78,13 @@ export function PolicyCards({
       </Card>
       <Card
         title="Content"
-        lead="What each call used and cost is always kept. What was said in it only if you choose so here."
+        lead="What each call used and cost is always kept. Its content is kept only if you turn that on here."
       >
         <div className="max-w-160 space-y-5">
           <CheckBox
             name="contentCapture"
             label="Keep what is said in calls"
-            hint="The body of each call, the arguments and results of server tools, and the answer, from the next call on. Calls with an idempotency key can then be answered again. Those who manage the AI policy can read it, and each reading stands in the workspace's activity."
+            hint="The body of each call, the arguments and results of server tools, and the answer, from the next call on. Calls with an idempotency key can then be answered again. Those who manage the AI policy can read it, and each reading is recorded in the workspace's activity."
             defaultChecked={fields.contentCapture}
           />
           <div className="max-w-108">

@@ -86,12 +86,12 @@ export default function BudgetsPage() {
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const open = openForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
-  const anew = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+  const resetDay = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
   return (
     <StudioPage
       workspace={workspace}
       title="Budgets"
-      lead={`Limits on monthly spending, in dollars that providers charge. All reset on ${anew}, 00:00 UTC.`}
+      lead={`Monthly spending limits, in dollars that providers charge. Spending is reset on ${resetDay}, 00:00 UTC.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (

@@ -23,9 +23,12 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     // A failure that takes this form's place says so at the same time.
     return () => void setTimeout(forgetAnswered);
   }, []);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: an answer ends a sending, also where it was too quick to be seen
+  const answered = useRef(answer);
+  // An answer ends a sending, even before the page's loaders have run again.
   useEffect(() => {
-    if (!idle || !sent.current) return;
+    const hasAnswer = answer !== undefined && answer !== answered.current;
+    answered.current = answer;
+    if (!sent.current || !(idle || hasAnswer)) return;
     sent.current = false;
     forgetSent();
   }, [idle, answer]);

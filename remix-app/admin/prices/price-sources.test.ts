@@ -243,7 +243,7 @@ test.each([
   expect(read(text, "gpt-x")?.models).toMatchObject([{ tiers: [], unpriced: ["stated twice in the file"] }]);
 });
 
-test("takes the prices of a model beside one that is stated twice", () => {
+test("takes a model's prices although another model is stated twice", () => {
   const text = `{"gpt-x": {"litellm_provider": "openai"}, "gpt-x": {}, "gpt-y": {"litellm_provider": "openai", "input_cost_per_token": 1e-06}}`;
   expect(read(text, "gpt-y")?.models).toMatchObject([
     { tiers: [{ offers: { inputUsd: { usd: "1" } } }], unpriced: [] },

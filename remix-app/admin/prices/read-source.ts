@@ -6,7 +6,7 @@ import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "
 /** A file of models.dev or LiteLLM has a few million bytes. */
 export const mostSourceBytes = 8 * 1024 * 1024;
 export const mostSourceText = "8 MiB";
-/** Far more than a file of them has. While so many are read, for about a second, the server answers nobody else. */
+/** Far more than the real files have. Reading this many blocks the server for about a second. */
 const mostValues = 500_000;
 
 export type PriceFile = { from: string; text: string };

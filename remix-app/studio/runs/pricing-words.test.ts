@@ -22,7 +22,7 @@ test.each([
     "$0.0028 × 10,000 × 1.2 = 33.6 credits",
   ],
   [
-    "an app's run that was swept without a cost, whatever it had reserved",
+    "an app's run that was swept without a cost, with any reservation",
     { costUsd: "0", billedCredits: "0", unmeteredCredits: "512", notes: ["exempt", "swept"] },
     "$0.00 × 10,000 × 1.2 = 0 credits",
   ],
@@ -32,7 +32,7 @@ test.each([
   );
 });
 
-test("there is no formula of a running run, nor where provider cost is hidden", () => {
+test("a running run has no formula, and neither does one whose provider cost is hidden", () => {
   expect(creditsFormula({ ...pricing, notes: ["running"] })).toBeNull();
   expect(creditsFormula({ ...pricing, costUsd: null, markup: null })).toBeNull();
 });

@@ -61,7 +61,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await fill(desk, { Id: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
     await confirm(desk, { text: model.id, button: "Add a model" });
     await follow(desk, "Add a route");
-    await fill(desk, { Provider: "demo", "Provider's name of the model": "demo-cached" });
+    await fill(desk, { Provider: "demo", "Provider's model name": "demo-cached" });
     await confirm(desk, { text: model.id, button: "Add a route" });
     await expect(desk.getByText("No price: not asked")).toBeVisible();
   });
@@ -94,8 +94,8 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await confirm(desk, { text: model.id, button: "Grant the model" });
     await follow(desk, "Enable");
     await confirm(desk, { text: model.id, button: "Enable the model" });
-    await expect(desk.getByText("The change is made.")).toBeVisible();
-    await expect(desk.getByText("Callers cannot use this model yet.")).toHaveCount(0);
+    await expect(desk.getByText("The change was made and is in the audit log.")).toBeVisible();
+    await expect(desk.getByText("Callers can't use this model yet.")).toHaveCount(0);
   });
 
   const keys = await test.step("a member requests approval where they would create a key", async () => {
@@ -124,9 +124,9 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await follow(desk, "Move to plan");
     await follow(desk, plan.name);
     await confirm(desk, { text: name, button: `Move to ${plan.name}` });
-    await expect(desk.getByText(`The workspace has the plan ${plan.name} now.`)).toBeVisible();
+    await expect(desk.getByText(`The workspace is now on the plan ${plan.name}.`)).toBeVisible();
     await follow(desk, "Open credits");
-    for (const words of ["The credits are granted.", "This reference was used for the same amount before."]) {
+    for (const words of ["The credits are granted.", "This reference was already used for the same amount."]) {
       await follow(desk, "Grant credits");
       await fill(desk, { Credits: "5000", Reference: `invoice-${unique}`, Description: "First invoice" });
       await confirm(desk, { text: name, button: "Grant credits" });

@@ -1,0 +1,168 @@
+-- One run for its workspace's members, and what its price is explained by. Amounts are exact text.
+
+-- Definer: as ai.list_runs.
+create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  found_run ai.runs := ai.find_run(run_id);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if found_run.workspace_id is distinct from workspace then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, ai.cost_visible(workspace));
+end
+$$;
+comment on function ai.read_run(uuid, uuid, uuid) is
+  'Returns a run for a member with use_ai_studio: { outcome: read } with the members of ai.run_detail, or { outcome: '
+  'not_found or not_allowed }.';
+
+create or replace function ai.find_run(run_id uuid) returns ai.runs
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select r
+  from ai.runs r,
+    -- The id is a UUID version 7 of its creation, so that it names its partition.
+    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
+  where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
+$$;
+comment on function ai.find_run(uuid) is 'Returns a run by its id alone; nulls where there is none.';
+
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end
+  )
+$$;
+comment on function ai.run_detail(ai.runs, boolean) is
+  'Returns { run, steps, attempts, ledger, answeredBy }: a run''s summary, what it did, its requests to providers, its ledger '
+  'entries as credits charged, and the route that answered with its prices at that time. attempts and answeredBy are null '
+  'where provider cost is hidden.';
+
+create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (run).id,
+    'requestId', (run).request_id,
+    'createdAt', (run).created_at,
+    'settledAt', (run).settled_at,
+    'model', (run).model_id,
+    'feature', (run).feature,
+    'entityId', (run).entity_id,
+    'credentialSource', (run).credential_source,
+    'executionMode', (run).execution_mode,
+    'keyId', (run).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
+    'appId', (run).app_id,
+    'appName', (select a.display_name from private.apps a where a.id = (run).app_id),
+    'memberId', (run).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
+    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
+    'streamed', (run).streamed,
+    'status', (run).status,
+    'httpStatus', (run).http_status,
+    'errorCode', (run).error_code,
+    'usageSource', (run).usage_source,
+    'inputTokens', (run).input_tokens,
+    'cachedInputTokens', (run).cached_input_tokens,
+    'outputTokens', (run).output_tokens,
+    'reasoningTokens', (run).reasoning_tokens,
+    'audioInputTokens', (run).audio_input_tokens,
+    'audioOutputTokens', (run).audio_output_tokens,
+    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
+    'imageInputTokens', (run).image_input_tokens,
+    'feeRequests', (run).fee_requests,
+    'servedTier', case when cost_visible then (run).served_tier end,
+    'marks', (run).marks,
+    'billedCredits', trim_scale((run).billed_credits)::text,
+    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
+    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
+    'firstByteMs', (run).first_byte_ms,
+    'latencyMs', (run).latency_ms,
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
+  )
+$$;
+comment on function ai.run_summary(ai.runs, boolean) is
+  'Returns a run as its workspace''s members see it. servedTier, provider and costUsd are null if the policy hides what '
+  'providers charge.';
+
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
+as $$
+  select jsonb_build_object('priced', jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', case
+      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
+      else jsonb_path_query_array(
+        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
+      )
+    end,
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end)
+$$;
+comment on function ai.run_pricing_facts(ai.runs, boolean) is
+  'Returns { priced }, from which the web server explains a run''s cost: whether credits were due and, if provider cost is '
+  'visible, the markup, the prices of the charged routes, and the requests to providers.';

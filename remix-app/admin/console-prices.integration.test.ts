@@ -176,7 +176,8 @@ describe("a price file", () => {
   });
 
   test("may be larger than other forms only on this page, for people who are signed in", async () => {
-    const large = files(Buffer.alloc(128 * 1024));
+    // Few bytes more than the limit: a client that still sends when the server closes never sees the answer.
+    const large = files(Buffer.alloc(64 * 1024));
     const { base } = readStack();
     expect((await openBrowser(base).post(address, large)).status).toBe(413);
     expect((await admin.browser.post("/admin/models/price", large)).status).toBe(413);

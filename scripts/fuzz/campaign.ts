@@ -166,13 +166,17 @@ function fitting({ surface, path, operation }: Target): readonly string[] {
   return forApps ? ["app"] : ["cookie", "bearer", "app session"];
 }
 
-/** What each good credential is for, until it was answered by a 2xx, and no more than a few times where it never is. */
+/**
+ * What each good credential is for, until it was answered by a 2xx, and no more than a few times where it never is.
+ * Without deletions: a workspace that is gone takes its key along.
+ */
 function* untilServed(
   targets: readonly Target[],
   { members, served }: { members: readonly Credential[]; served: (credential: Credential) => boolean },
 ): Generator<Pair> {
+  const lasting = targets.filter(({ method }) => method !== "DELETE");
   for (let round = 0; round < mostTries; round += 1) {
-    for (const pair of pairsOf(targets, members)) if (isFor(...pair) && !served(pair[1])) yield pair;
+    for (const pair of pairsOf(lasting, members)) if (isFor(...pair) && !served(pair[1])) yield pair;
   }
 }
 

@@ -63,7 +63,7 @@ begin
         left join ai.budgets b
           on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
         cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
-        -- Of what nobody can change, so that each has its place in the list for good.
+        -- The sort key never changes, so each budget keeps its place in the list.
         cross join lateral (
           select array[
             array_position(array['workspace', 'app', 'key', 'member', 'label'], s.scope)::text,

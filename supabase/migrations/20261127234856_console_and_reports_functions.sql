@@ -3309,7 +3309,7 @@ begin
         left join ai.budgets b
           on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace and b.limit_usd is not null
         cross join lateral (select case when b.period_start < this_month::date then 0 else b.spent_usd end as spent) as x
-        -- Of what nobody can change, so that each has its place in the list for good.
+        -- The sort key never changes, so each budget keeps its place in the list.
         cross join lateral (
           select array[
             array_position(array['workspace', 'app', 'key', 'member', 'label'], s.scope)::text,
@@ -3761,6 +3761,56 @@ as $$
   )
 $$;
 
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (key).id,
+    'name', (key).name,
+    'prefix', 'ttr_ai_' || (key).lookup,
+    'environment', (key).environment,
+    'createdAt', (key).created_at,
+    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'lastUsedAt', (key).last_used_at,
+    'expiresAt', (key).expires_at,
+    'revokedAt', (key).revoked_at,
+    'replacedBy', (key).replaced_by,
+    'state', case
+      when (key).revoked_at is not null then 'revoked'
+      when (key).expires_at <= now() then 'expired'
+      when (key).replaced_by is not null then 'replaced'
+      else 'active'
+    end,
+    'allowedModels', to_jsonb((key).allowed_models),
+    'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
+    'entityId', (key).entity_id,
+    'requestsPerMinute', (key).requests_per_minute,
+    'tokensPerMinute', (key).tokens_per_minute,
+    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
+    'externalApp', (
+      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
+      from private.apps a where a.id = (key).external_app_id
+    ),
+    'budget', (
+      select jsonb_build_object(
+        'limitUsd', trim_scale(b.limit_usd)::text,
+        'spentUsd', case
+          when not ai.cost_visible(b.workspace_id) then null
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
+          else '0'
+        end
+      )
+      from ai.budgets b
+      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.limit_usd is not null
+    )
+  )
+$$;
+
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
   returns jsonb
@@ -3935,56 +3985,6 @@ begin
   );
   return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
 end
-$$;
-
-create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (key).id,
-    'name', (key).name,
-    'prefix', 'ttr_ai_' || (key).lookup,
-    'environment', (key).environment,
-    'createdAt', (key).created_at,
-    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
-    'lastUsedAt', (key).last_used_at,
-    'expiresAt', (key).expires_at,
-    'revokedAt', (key).revoked_at,
-    'replacedBy', (key).replaced_by,
-    'state', case
-      when (key).revoked_at is not null then 'revoked'
-      when (key).expires_at <= now() then 'expired'
-      when (key).replaced_by is not null then 'replaced'
-      else 'active'
-    end,
-    'allowedModels', to_jsonb((key).allowed_models),
-    'allowedAddresses', to_jsonb((key).allowed_addresses),
-    'strict', (key).is_strict,
-    'entityId', (key).entity_id,
-    'requestsPerMinute', (key).requests_per_minute,
-    'tokensPerMinute', (key).tokens_per_minute,
-    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
-    'externalApp', (
-      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
-      from private.apps a where a.id = (key).external_app_id
-    ),
-    'budget', (
-      select jsonb_build_object(
-        'limitUsd', trim_scale(b.limit_usd)::text,
-        'spentUsd', case
-          when not ai.cost_visible(b.workspace_id) then null
-          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
-          else '0'
-        end
-      )
-      from ai.budgets b
-      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
-        and b.limit_usd is not null
-    )
-  )
 $$;
 
 create or replace function ai.create_key(
@@ -4289,6 +4289,81 @@ begin
 end
 $$;
 
+create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (run).id,
+    'requestId', (run).request_id,
+    'createdAt', (run).created_at,
+    'settledAt', (run).settled_at,
+    'model', (run).model_id,
+    'feature', (run).feature,
+    'entityId', (run).entity_id,
+    'credentialSource', (run).credential_source,
+    'executionMode', (run).execution_mode,
+    'keyId', (run).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
+    'appId', (run).app_id,
+    'appName', (select a.display_name from private.apps a where a.id = (run).app_id),
+    'memberId', (run).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
+    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
+    'streamed', (run).streamed,
+    'status', (run).status,
+    'httpStatus', (run).http_status,
+    'errorCode', (run).error_code,
+    'usageSource', (run).usage_source,
+    'inputTokens', (run).input_tokens,
+    'cachedInputTokens', (run).cached_input_tokens,
+    'outputTokens', (run).output_tokens,
+    'reasoningTokens', (run).reasoning_tokens,
+    'audioInputTokens', (run).audio_input_tokens,
+    'audioOutputTokens', (run).audio_output_tokens,
+    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
+    'imageInputTokens', (run).image_input_tokens,
+    'feeRequests', (run).fee_requests,
+    'servedTier', case when cost_visible then (run).served_tier end,
+    'marks', (run).marks,
+    'billedCredits', trim_scale((run).billed_credits)::text,
+    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
+    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
+    'firstByteMs', (run).first_byte_ms,
+    'latencyMs', (run).latency_ms,
+    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
+  )
+$$;
+
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql
+  stable
+  security invoker
+  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
+as $$
+  select jsonb_build_object('priced', jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', case
+      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
+      else jsonb_path_query_array(
+        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
+      )
+    end,
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end)
+$$;
+
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.list_runs(
   member_id uuid,
@@ -4514,81 +4589,6 @@ begin
   end if;
   return least(moment, (day + 1)::timestamp at time zone 'UTC');
 end
-$$;
-
-create or replace function ai.run_summary(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (run).id,
-    'requestId', (run).request_id,
-    'createdAt', (run).created_at,
-    'settledAt', (run).settled_at,
-    'model', (run).model_id,
-    'feature', (run).feature,
-    'entityId', (run).entity_id,
-    'credentialSource', (run).credential_source,
-    'executionMode', (run).execution_mode,
-    'keyId', (run).key_id,
-    'keyName', (select k.name from ai.keys k where k.id = (run).key_id),
-    'appId', (run).app_id,
-    'appName', (select a.display_name from private.apps a where a.id = (run).app_id),
-    'memberId', (run).actor_id,
-    'memberName', (select p.display_name from public.profiles p where p.id = (run).actor_id),
-    'userId', case when (run).credential_source <> 'key' then (run).actor_id end,
-    'streamed', (run).streamed,
-    'status', (run).status,
-    'httpStatus', (run).http_status,
-    'errorCode', (run).error_code,
-    'usageSource', (run).usage_source,
-    'inputTokens', (run).input_tokens,
-    'cachedInputTokens', (run).cached_input_tokens,
-    'outputTokens', (run).output_tokens,
-    'reasoningTokens', (run).reasoning_tokens,
-    'audioInputTokens', (run).audio_input_tokens,
-    'audioOutputTokens', (run).audio_output_tokens,
-    'cacheWriteTokens', (run).cache_write_tokens + (run).cache_write_1h_tokens,
-    'imageInputTokens', (run).image_input_tokens,
-    'feeRequests', (run).fee_requests,
-    'servedTier', case when cost_visible then (run).served_tier end,
-    'marks', (run).marks,
-    'billedCredits', trim_scale((run).billed_credits)::text,
-    'unmeteredCredits', trim_scale((run).unmetered_credits)::text,
-    'costUsd', case when cost_visible then trim_scale((run).cost_usd)::text end,
-    'firstByteMs', (run).first_byte_ms,
-    'latencyMs', (run).latency_ms,
-    'provider', case when cost_visible then ai.run_provider((run).routes, (run).route) end
-  )
-$$;
-
-create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
-  language sql
-  stable
-  security invoker
-  -- Without a search path or a subselect, Postgres inlines it into its caller's plan.
-as $$
-  select jsonb_build_object('priced', jsonb_build_object(
-    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
-    'exempt', (run).exempt,
-    'swept', (run).swept,
-    'idempotent', (run).idempotency_key is not null,
-    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
-    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
-  ) || case when cost_visible then jsonb_build_object(
-    'markup', trim_scale((run).markup)::text,
-    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
-    'route', (run).route,
-    'routes', case
-      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
-      else jsonb_path_query_array(
-        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
-      )
-    end,
-    'attempts', coalesce((run).attempts, '[]')
-  ) else '{}' end)
 $$;
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.

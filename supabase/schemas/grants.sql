@@ -355,6 +355,12 @@ to service_role;
 
 -- finance/
 grant execute on function
+  ai.preview_cost_import(uuid, uuid, uuid, jsonb),
+  ai.import_cost_file(uuid, uuid, uuid, jsonb, text),
+  private.preview_platform_costs(jsonb),
+  private.import_platform_costs(jsonb),
+  private.preview_costs_as_operator(uuid, uuid, jsonb),
+  private.import_costs_as_operator(uuid, uuid, jsonb, text),
   ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean),
   private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer),
   ai.record_provider_invoice(uuid, uuid, uuid, jsonb),

@@ -41,3 +41,74 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
   from ai.platform_provider_invoices p;
 comment on view ai.invoice_book_entries is
   'Reviewed invoices of all books. provider is normalised; spelling is what was stored.';
+
+create or replace function ai.platform_book() returns uuid
+  language sql
+  immutable
+  security invoker
+as $$
+  select '00000000-0000-0000-0000-000000000000'::uuid
+$$;
+comment on function ai.platform_book() is
+  'Returns the book_id and app_id of the platform''s records. No search path is set, so that Postgres can inline it.';
+
+create or replace function ai.find_cost(book uuid, app uuid, name text, account text, run_id text)
+  returns setof ai.cost_book_entries
+  language sql
+  stable
+  security invoker
+as $$
+  select *
+  from ai.cost_book_entries e
+  where e.book_id = book
+    and e.app_id = app
+    and e.provider = name
+    and e.external_run_id = run_id
+    and e.account_id is not distinct from account
+  order by e.observed_at desc, e.id desc
+  limit 1
+$$;
+comment on function ai.find_cost(uuid, uuid, text, text, text) is
+  'Returns the record of a provider''s normalised name, account and run: of older rows whose providers differ only in '
+  'case, the last observed. No search path is set, so that Postgres can inline it.';
+
+create or replace function ai.cost_clashes(book uuid) returns table (
+  provider text, spellings text[], account_id text, external_run_id text, from_day date, to_day date
+)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select c.provider, array_agg(c.spelling order by c.spelling collate "C"), c.account_id, c.external_run_id,
+    (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
+  from ai.cost_book_entries c
+  where c.book_id = book and exists (
+    -- Only workspaces have such rows. The partial index holds nothing else.
+    select
+    from ai.external_provider_costs o
+    where o.workspace_id = book
+      and o.app_id = c.app_id
+      and o.external_run_id = c.external_run_id
+      and o.provider <> lower(o.provider)
+      and ai.provider_name(o.provider) = c.provider
+      and o.account_id is not distinct from c.account_id
+  )
+  group by c.app_id, c.provider, c.account_id, c.external_run_id
+  having count(*) > 1
+$$;
+comment on function ai.cost_clashes(uuid) is
+  'Returns the costs of a book that are recorded under several spellings of one provider, of which the last observed '
+  'counts. Not granted to any role.';
+
+create or replace function ai.is_external_id(id text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+$$;
+comment on function ai.is_external_id(text) is
+  'Whether a text may be an account, service, run or reference as a provider writes it: 1 to 256 characters, no control '
+  'characters, no white space at either end.';

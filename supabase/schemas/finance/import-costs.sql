@@ -21,7 +21,7 @@ begin
     select r.value as record, r.ordinality::integer as place
     from jsonb_array_elements(call -> 'records') with ordinality as r
     order by
-      r.value ->> 'provider' collate "C", r.value ->> 'accountId' collate "C", r.value ->> 'externalRunId' collate "C",
+      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C", r.value ->> 'externalRunId' collate "C",
       r.ordinality
   loop
     results[item.place] := ai.store_provider_cost(caller.workspace_id, caller.app_id, item.record);
@@ -40,11 +40,13 @@ create or replace function ai.store_provider_cost(workspace uuid, app uuid, reco
   set search_path = ''
 as $$
 declare
+  name text := ai.provider_name(record ->> 'provider');
   occurred timestamptz := (record ->> 'occurredAt')::timestamptz;
   observed timestamptz := (record ->> 'observedAt')::timestamptz;
   amount numeric := (record ->> 'amountUsd')::numeric;
+  kind text := coalesce(record ->> 'granularity', 'run');
   written integer;
-  stored ai.external_provider_costs;
+  stored ai.cost_book_entries;
 begin
   if occurred > observed then
     return jsonb_build_object(
@@ -57,39 +59,46 @@ begin
     );
   end if;
 
+  select * into stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
   -- Of concurrent imports each waits for the one before, and compares with what that one left.
-  insert into ai.external_provider_costs as c (
-    workspace_id, app_id, provider, account_id, external_run_id, granularity, service, amount_usd, occurred_at, observed_at
-  )
-  values (
-    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'externalRunId',
-    coalesce(record ->> 'granularity', 'run'), record ->> 'service', amount, occurred, observed
-  )
-  on conflict (workspace_id, app_id, provider, account_id, external_run_id) do update
-  set
-    granularity = excluded.granularity,
-    service = excluded.service,
-    amount_usd = excluded.amount_usd,
-    occurred_at = excluded.occurred_at,
-    observed_at = excluded.observed_at,
-    recorded_at = now(),
-    revision = c.revision + 1
-  where c.observed_at < excluded.observed_at
-  returning c.revision into written;
-  if found then
+  if stored.spelling <> name then
+    update ai.external_provider_costs c
+    set
+      granularity = kind, service = record ->> 'service', amount_usd = amount, occurred_at = occurred,
+      observed_at = observed, recorded_at = now(), revision = c.revision + 1, import_id = null, original = null
+    where c.id = stored.id and c.observed_at < observed
+    returning c.revision into written;
+  else
+    insert into ai.external_provider_costs as c (
+      workspace_id, app_id, provider, account_id, external_run_id, granularity, service, amount_usd, occurred_at,
+      observed_at
+    )
+    values (
+      workspace, app, name, record ->> 'accountId', record ->> 'externalRunId', kind, record ->> 'service', amount,
+      occurred, observed
+    )
+    on conflict (workspace_id, app_id, provider, account_id, external_run_id) do update
+    set
+      granularity = excluded.granularity,
+      service = excluded.service,
+      amount_usd = excluded.amount_usd,
+      occurred_at = excluded.occurred_at,
+      observed_at = excluded.observed_at,
+      recorded_at = now(),
+      revision = c.revision + 1,
+      import_id = null,
+      original = null
+    where c.observed_at < excluded.observed_at
+    returning c.revision into written;
+  end if;
+  if written is not null then
     return jsonb_build_object('outcome', case written when 1 then 'stored' else 'corrected' end);
   end if;
 
-  select * into strict stored
-  from ai.external_provider_costs c
-  where c.workspace_id = workspace
-    and c.app_id = app
-    and c.provider = record ->> 'provider'
-    and c.account_id is not distinct from record ->> 'accountId'
-    and c.external_run_id = record ->> 'externalRunId';
+  select * into strict stored from ai.find_cost(workspace, app, name, record ->> 'accountId', record ->> 'externalRunId');
   if stored.observed_at > observed then
     return jsonb_build_object('outcome', 'stale');
-  elsif (stored.amount_usd, stored.occurred_at, stored.granularity) = (amount, occurred, coalesce(record ->> 'granularity', 'run'))
+  elsif (stored.amount_usd, stored.occurred_at, stored.granularity) = (amount, occurred, kind)
     and stored.service is not distinct from record ->> 'service' then
     return jsonb_build_object('outcome', 'unchanged');
   end if;
@@ -98,5 +107,6 @@ end
 $$;
 comment on function ai.store_provider_cost(uuid, uuid, jsonb) is
   'Writes one reported cost, or says why not: { outcome: stored, corrected, unchanged or stale } or { refused }. A newer '
-  'observation corrects; one of the same time with any other content is a conflict. Workspace and app come from the '
-  'caller''s credential; the record''s shape was checked before. Granted to nobody.';
+  'observation corrects; one of the same time with any other content is a conflict. A row of the same provider in another '
+  'case is the same record. Workspace and app come from the caller''s credential; the record''s shape was checked before. '
+  'Not granted to any role.';

@@ -106,7 +106,7 @@ create or replace function ai.provider_cost_records(
   set plan_cache_mode = force_custom_plan
 as $$
 declare
-  of_provider text := filter ->> 'provider';
+  of_provider text := ai.provider_name(filter ->> 'provider');
   of_account text := filter ->> 'accountId';
   any_account boolean := not filter ? 'accountId';
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
@@ -115,8 +115,8 @@ begin
   return (
     with page as materialized (
       select *
-      from ai.external_provider_costs c
-      where c.workspace_id = workspace
+      from ai.cost_book_entries c
+      where c.book_id = workspace
         and c.occurred_at >= window_from
         and c.occurred_at < window_to
         and c.occurred_at <= last_at
@@ -146,8 +146,8 @@ begin
         -- The records that an account day replaces in totals: runs, its own earlier states, and a day total's services.
         'replaces', case when p.granularity = 'account_day' and replaced.by_run_id is null then (
           select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum(c.amount_usd), 0))::text)
-          from ai.external_provider_costs c
-          where c.workspace_id = p.workspace_id
+          from ai.cost_book_entries c
+          where c.book_id = p.book_id
             and c.occurred_at >= p.occurred_at
             and c.occurred_at < p.occurred_at + interval '24 hours'
             and c.id <> p.id
@@ -155,7 +155,9 @@ begin
             and c.app_id = p.app_id
             and c.provider = p.provider
             and c.account_id = p.account_id
-        ) end
+        ) end,
+        'original', p.original,
+        'import', case when p.import_id is not null then ai.cost_import_summary(p.import_id) end
       )
       order by p.occurred_at desc, p.id desc
     ), '[]')
@@ -164,9 +166,9 @@ begin
     -- The account day that stands for it, by the rule of ai.provider_costs_in_totals.
     left join lateral (
       select d.external_run_id as by_run_id
-      from ai.external_provider_costs d
+      from ai.cost_book_entries d
       where d.granularity = 'account_day'
-        and d.workspace_id = p.workspace_id
+        and d.book_id = p.book_id
         and d.app_id = p.app_id
         and d.provider = p.provider
         and d.account_id = p.account_id
@@ -176,15 +178,20 @@ begin
           or (d.service is null and p.service is not null)
           or (d.service is not distinct from p.service and (d.observed_at, d.id) > (p.observed_at, p.id))
         )
+        and not ai.is_superseded_cost(d)
       order by d.service is null desc, d.observed_at desc, d.id desc
       limit 1
-    ) as replaced on true
+    ) as day on true
+    -- Or the same record in another spelling of the provider.
+    cross join lateral (
+      select case when ai.is_superseded_cost(p) then p.external_run_id else day.by_run_id end as by_run_id
+    ) as replaced
   );
 end
 $$;
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is
-  'A page of imported costs of a half-open range, newest first, each with the account day that stands for it or the runs '
-  'that it stands for. filter names any of provider and accountId, where a null names those without an account.';
+  'Returns a page of imported costs of a half-open range, newest first, each with the account day that replaces it or the '
+  'records that it replaces, its amounts before conversion, and its file. filter names any of provider and accountId, where a null names those without an account.';
 
 create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
   returns jsonb
@@ -200,20 +207,33 @@ as $$
     'replacedUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where not t.counted), 0))::text
   )
   from ai.provider_costs_in_totals(workspace, window_from, window_to) t
-  where (filter ->> 'provider' is null or (t.cost).provider = filter ->> 'provider')
+  where (filter ->> 'provider' is null or (t.cost).provider = ai.provider_name(filter ->> 'provider'))
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 comment on function ai.provider_cost_totals(uuid, timestamptz, timestamptz, jsonb) is
   'What imported costs of a half-open range come to; account days stand for the runs that they cover.';
 
-create or replace function ai.provider_costs_in_totals(workspace uuid, window_from timestamptz, window_to timestamptz)
-  returns table (cost ai.external_provider_costs, counted boolean)
+create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (cost ai.cost_book_entries, counted boolean)
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  with days as materialized (
+  with superseded as materialized (
+    select e.id
+    from ai.cost_book_entries e
+    cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
+    where
+      -- Once a query, on an index of such rows alone. Only workspaces have any.
+      (select exists (
+        select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
+      ))
+      and e.book_id = book
+      and e.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and e.occurred_at < window_to
+      and f.id <> e.id
+  ), days as materialized (
     select
       d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
       -- The latest record of a service counts; a day's total replaces its services.
@@ -223,23 +243,63 @@ as $$
         d.service is null
         or not bool_or(d.service is null) over (partition by d.app_id, d.provider, d.account_id, d.occurred_at)
       ) as counted
-    from ai.external_provider_costs d
+    from ai.cost_book_entries d
     where d.granularity = 'account_day'
-      and d.workspace_id = workspace
+      and d.book_id = book
       and d.occurred_at >= date_trunc('day', window_from, 'UTC')
       and d.occurred_at < window_to
+      and d.id not in (select s.id from superseded s)
   ), covered as materialized (
     select distinct d.app_id, d.provider, d.account_id, d.occurred_at from days d
   )
-  select c, case c.granularity when 'run' then v.app_id is null else d.counted end
-  from ai.external_provider_costs c
+  select c, c.id not in (select s.id from superseded s) and case c.granularity when 'run' then v.app_id is null else d.counted end
+  from ai.cost_book_entries c
   left join covered v on v.app_id = c.app_id
     and v.provider = c.provider
     and v.account_id = c.account_id
     and v.occurred_at = date_trunc('day', c.occurred_at, 'UTC')
   left join days d on d.id = c.id
-  where c.workspace_id = workspace and c.occurred_at >= window_from and c.occurred_at < window_to
+  where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
-  'Imported costs of a half-open range, and whether each counts in totals. A run does not when its account''s day is '
-  'known, within the range or not, so that adjacent ranges add up. A service''s day does not when the account''s day has a total.';
+  'Returns a book''s imported costs of a half-open range, and whether each counts in totals. A run does not when its '
+  'account''s day is known, within the range or not, so that adjacent ranges add up. A service''s day does not when the '
+  'account''s day has a total. Of older rows that differ only in the case of the provider, the last observed counts.';
+
+create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
+    where f.id <> (entry).id
+  )
+$$;
+comment on function ai.is_superseded_cost(ai.cost_book_entries) is
+  'Whether the same record was observed later under another spelling of its provider.';
+
+create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', i.id,
+    'file', i.file_name,
+    'format', i.format,
+    'timeZone', i.time_zone,
+    'rates', i.rates,
+    'by', case when i.imported_by is null then 'operator' else 'person' end,
+    'name', (select p.display_name from public.profiles p where p.id = i.imported_by),
+    'importedAt', ai.utc_text_microseconds(i.imported_at)
+  )
+  from ai.cost_imports i
+  where i.id = of_import_id
+$$;
+comment on function ai.cost_import_summary(uuid) is
+  'Returns the file of a record, its rates and who entered them: by is person or operator, and name is null for the '
+  'operator and for deleted accounts. Not granted to any role.';

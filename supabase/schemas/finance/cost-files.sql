@@ -1,0 +1,192 @@
+-- What a cost file would do to a book: the comparison that a person sees before it is stored.
+
+create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  fault jsonb := ai.cost_document_fault(document);
+  days ai.cost_file_day[];
+begin
+  if fault is not null then
+    return fault;
+  end if;
+  days := ai.compare_cost_file(book, app, document);
+  return jsonb_build_object(
+    'outcome', 'previewed',
+    'byCurrency', (
+      select jsonb_agg(
+        jsonb_build_object(
+          'currency', c.currency, 'amount', trim_scale(c.amount)::text, 'amountUsd', trim_scale(round(c.amount_usd, 12))::text
+        )
+        order by c.currency <> 'USD', c.currency collate "C"
+      )
+      from (
+        select a.currency, sum(a.amount) as amount, sum(a.amount * a.rate) as amount_usd
+        from ai.cost_document_amounts(document) a
+        group by a.currency
+      ) c
+    ),
+    'replaced', ai.costs_replaced_by_file(book, app, document, days),
+    'state', ai.cost_file_state(book, app, document, days)
+  ) || (
+    select jsonb_build_object(
+      'totalUsd', trim_scale(sum(d.amount_usd))::text,
+      'firstDay', min(d.day),
+      'lastDay', max(d.day),
+      'days', count(*),
+      'added', jsonb_build_object(
+        'days', count(*) filter (where d.change = 'added'),
+        'amountUsd', trim_scale(coalesce(sum(d.amount_usd) filter (where d.change = 'added'), 0))::text
+      ),
+      'unchanged', jsonb_build_object('days', count(*) filter (where d.change = 'unchanged')),
+      'corrected', jsonb_build_object(
+        'days', count(*) filter (where d.change = 'corrected'),
+        'fromUsd', trim_scale(coalesce(sum(d.stored_usd) filter (where d.change = 'corrected'), 0))::text,
+        'toUsd', trim_scale(coalesce(sum(d.amount_usd) filter (where d.change = 'corrected'), 0))::text,
+        'list', (
+          select coalesce(jsonb_agg(
+            jsonb_build_object(
+              'accountId', l.account_id, 'day', l.day,
+              'fromUsd', trim_scale(l.stored_usd)::text, 'toUsd', trim_scale(l.amount_usd)::text
+            )
+            order by l.day, l.account_id collate "C"
+          ), '[]')
+          from (
+            select *
+            from unnest(days) c
+            where c.change = 'corrected'
+            order by c.day, c.account_id collate "C"
+            limit 100
+          ) l
+        )
+      )
+    )
+    from unnest(days) d
+  ) || (
+    select jsonb_build_object('accounts', jsonb_agg(
+      jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
+      order by a.account_id collate "C"
+    ))
+    from (
+      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd from unnest(days) d group by d.account_id
+    ) a
+  );
+end
+$$;
+comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
+  'Returns what an import of a cost file would do: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, days, '
+  'accounts, added, unchanged, corrected, replaced, state } or { outcome: invalid, param, message }. days counts account '
+  'days, and corrected.list has the first 100. Not granted to any role.';
+
+create or replace function ai.compare_cost_file(book uuid, app uuid, document jsonb) returns ai.cost_file_day[]
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  name text := ai.provider_name(document ->> 'provider');
+begin
+  return (
+    select array_agg(
+      row(
+        t.account_id, t.day, t.external_run_id, t.amount_usd, t.original, s.id, s.amount_usd, s.revision,
+        greatest(s.observed_at, counted.observed_at),
+        case
+          when s.id is null then 'added'
+          -- It must count, and say the same.
+          when s.id = counted.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original
+            then 'unchanged'
+          else 'corrected'
+        end
+      )::ai.cost_file_day
+      order by t.account_id collate "C", t.day
+    )
+    from (
+      select
+        c.account_id, c.day, ai.account_day_run_id(name, c.account_id, c.day) as external_run_id,
+        round(sum(c.amount * c.rate), 12) as amount_usd,
+        case when bool_or(c.currency <> 'USD') then jsonb_agg(
+          jsonb_build_object('currency', c.currency, 'amount', trim_scale(c.amount)::text) order by c.currency collate "C"
+        ) end as original
+      from (
+        select a.account_id, a.day, a.currency, a.rate, sum(a.amount) as amount
+        from ai.cost_document_amounts(document) a
+        group by a.account_id, a.day, a.currency, a.rate
+      ) c
+      group by c.account_id, c.day
+    ) t
+    left join lateral ai.find_cost(book, app, name, t.account_id, t.external_run_id) s on true
+    left join lateral (
+      select d.id, d.observed_at
+      from ai.cost_book_entries d
+      where d.book_id = book
+        and d.app_id = app
+        and d.provider = name
+        and d.account_id = t.account_id
+        and d.occurred_at = t.day::timestamp at time zone 'UTC'
+        and d.granularity = 'account_day'
+        and d.service is null
+      order by d.observed_at desc, d.id desc
+      limit 1
+    ) counted on true
+  );
+end
+$$;
+comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
+  'Returns the account days of a valid document, by account and day, with the records that they correct. '
+  'Not granted to any role.';
+
+create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select encode(sha256(convert_to(concat_ws(
+    e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
+    ai.costs_replaced_by_file(book, app, document, days), to_jsonb(days)
+  ), 'UTF8')), 'hex')
+$$;
+comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
+  'Returns a hash of a comparison: it changes with the file, the records that it corrects and those that it replaces. '
+  'Not granted to any role.';
+
+create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd), 0))::text)
+  from (select min(d.day) as first_day, max(d.day) as last_day from unnest(days) d) w
+  cross join lateral ai.provider_costs_in_totals(
+    book, w.first_day::timestamp at time zone 'UTC', (w.last_day + 1)::timestamp at time zone 'UTC'
+  ) t
+  join unnest(days) d
+    on d.account_id = (t.cost).account_id and d.day = ((t.cost).occurred_at at time zone 'UTC')::date
+  where t.counted
+    and (t.cost).app_id = app
+    and (t.cost).provider = ai.provider_name(document ->> 'provider')
+    and (t.cost).id is distinct from d.stored_id
+$$;
+comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
+  'Returns the records that count now and that the totals of a file replace: { records, amountUsd }. Not granted to any role.';
+
+create or replace function ai.account_day_run_id(provider text, account_id text, day date) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when char_length(account_id) + char_length(provider) <= 238 then format('%s-costs:%s:%s', provider, account_id, day)
+    else format('%s-costs:sha256-%s:%s', provider, encode(sha256(convert_to(account_id, 'UTF8')), 'hex'), day)
+  end
+$$;
+comment on function ai.account_day_run_id(text, text, date) is
+  'Returns the external run id of an account''s daily total, as the commands that import from providers'' APIs write it. '
+  'A long account is hashed: ids have at most 256 characters.';

@@ -1,0 +1,156 @@
+-- Importing a provider's cost file: one total for each account and day. A document has been read from the file:
+-- { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{ currency, amount }] }] }.
+
+-- Definer: asks what a member may do, which the service role cannot ask by itself.
+create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(
+    ai.cost_import_refusal(member_id, workspace, app),
+    ai.describe_cost_file(workspace, app, document)
+  )
+$$;
+comment on function ai.preview_cost_import(uuid, uuid, uuid, jsonb) is
+  'ai.describe_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked }.';
+
+-- Definer: as ai.preview_cost_import.
+create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
+  returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.cost_import_refusal(member_id, workspace, app);
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  return ai.store_cost_file(workspace, app, document, state, member_id);
+end
+$$;
+comment on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) is
+  'ai.store_cost_file for a member with use_ai_studio, { outcome: not_allowed } or { outcome: app_not_linked }.';
+
+create or replace function ai.cost_import_refusal(member_id uuid, workspace uuid, app uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then '{"outcome": "not_allowed"}'::jsonb
+    when not ai.app_can_act_in_workspace(app, workspace) then '{"outcome": "app_not_linked"}'
+  end
+$$;
+comment on function ai.cost_import_refusal(uuid, uuid, uuid) is
+  'Returns why a member may not import costs for an app of a workspace; null if they may. Not granted to any role.';
+
+-- Definer: functions of the books are not granted to the service role.
+create or replace function private.preview_platform_costs(document jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), document)
+$$;
+comment on function private.preview_platform_costs(jsonb) is 'ai.describe_cost_file of the platform''s book, for the console.';
+
+-- Definer: as private.preview_platform_costs.
+create or replace function private.import_platform_costs(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  admin uuid := (change ->> 'actor')::uuid;
+  subject text := 'costs ' || ai.provider_name(change #>> '{document,provider}');
+  answer jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = admin) then
+    return '{"outcome": "not_allowed", "refused": "forbidden"}';
+  end if;
+  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), change -> 'document', change ->> 'state', admin);
+  if answer ->> 'outcome' = 'changed' then
+    return answer || jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(subject));
+  elsif answer ->> 'outcome' = 'invalid' then
+    return answer || '{"refused": "invalid"}';
+  end if;
+  if answer ->> 'importId' is not null then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'costs.import', 'target', subject, 'after', ai.cost_import_details((answer ->> 'importId')::uuid) || answer
+    ));
+  end if;
+  return answer;
+end
+$$;
+comment on function private.import_platform_costs(jsonb) is
+  'ai.store_cost_file of the platform''s book for an infrastructure admin, with a line in the audit log. change: { actor, '
+  'reason, requestId, ip, document, state }. A refusal also has refused: forbidden, conflict or invalid.';
+
+-- Definer: as private.preview_platform_costs.
+create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(
+    ai.operator_import_refusal(workspace, app),
+    ai.describe_cost_file(coalesce(workspace, ai.platform_book()), coalesce(app, ai.platform_book()), document)
+  )
+$$;
+comment on function private.preview_costs_as_operator(uuid, uuid, jsonb) is
+  'ai.describe_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and app: the '
+  'platform''s book.';
+
+-- Definer: as private.preview_platform_costs.
+create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
+  returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  answer jsonb := ai.operator_import_refusal(workspace, app);
+begin
+  if answer is not null then
+    return answer;
+  end if;
+  answer := ai.store_cost_file(
+    coalesce(workspace, ai.platform_book()), coalesce(app, ai.platform_book()), document, state, null
+  );
+  if workspace is null and answer ->> 'importId' is not null then
+    insert into private.admin_audit_log (action, target, reason, after)
+    values (
+      'costs.import', 'costs ' || ai.provider_name(document ->> 'provider'), 'Imported with the operator''s command',
+      ai.cost_import_details((answer ->> 'importId')::uuid) || answer
+    );
+  end if;
+  return answer;
+end
+$$;
+comment on function private.import_costs_as_operator(uuid, uuid, jsonb, text) is
+  'ai.store_cost_file for the operator''s command, or { outcome: app_not_linked }. Without workspace and app: the '
+  'platform''s book, with a line in the audit log that has no actor.';
+
+create or replace function ai.operator_import_refusal(workspace uuid, app uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select '{"outcome": "app_not_linked"}'::jsonb
+  where num_nulls(workspace, app) <> 2 and not coalesce(ai.app_can_act_in_workspace(app, workspace), false)
+$$;
+comment on function ai.operator_import_refusal(uuid, uuid) is
+  'Returns { outcome: app_not_linked } unless an app may act in a workspace or neither is named. Not granted to any role.';

@@ -115,7 +115,7 @@ describe("lists of imports", () => {
       ["b", "0.1"],
       ["b", "0.000000000001"],
       ["a", "2"],
-      ["C", "4"],
+      ["_c", "4"],
     ])
       await importCost(db, place, { ...at, provider, amountUsd });
     await importCost(db, place, { occurredAt: "2026-02-01T00:00:00Z", provider: "late" });
@@ -123,7 +123,7 @@ describe("lists of imports", () => {
     const compare = (...rest: unknown[]) =>
       call(db, "compare_costs", [ownerId, workspaceId, "2026-01-01", "2026-02-01", ...rest]);
     const lines = [
-      { provider: "C", meteredUsd: "0", importedUsd: "4" },
+      { provider: "_c", meteredUsd: "0", importedUsd: "4" },
       { provider: "a", meteredUsd: "0", importedUsd: "2" },
       { provider: "b", meteredUsd: "0", importedUsd: "0.100000000001" },
     ];

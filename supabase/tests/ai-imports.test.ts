@@ -60,8 +60,26 @@ describe("imported costs", () => {
   test.for([
     [{ amount_usd: "0" }, { amount_usd: "-0.000000000001" }],
     [{ observed_at: cost.occurred_at }, { observed_at: "2026-01-02T03:04:04.999Z" }],
-    [{ external_run_id: "x".repeat(128) }, { external_run_id: "x".repeat(129) }],
-    [{ external_run_id: "A-z.0_9:" }, { external_run_id: "a/b" }],
+    [{ provider: "A-z.0_9:" }, { provider: "a/b" }],
+    [{ provider: "x".repeat(128) }, { provider: "x".repeat(129) }],
+    ...["account_id", "external_run_id", "service"].flatMap((column) => [
+      // An ARN, a GCP billing account, an Azure scope, a name of people: ids are as providers write them.
+      [{ [column]: "arn:aws:bedrock:us-east-1:123456789012:inference-profile/eu.anthropic.claude" }, { [column]: "" }],
+      [{ [column]: "/subscriptions/0000/resourceGroups/Größe (EU) & Co" }, { [column]: "a\nb" }],
+      [{ [column]: "Vertrieb 東京" }, { [column]: " a" }],
+      [{ [column]: "x".repeat(256) }, { [column]: "x".repeat(257) }],
+      [{ [column]: "😀".repeat(256) }, { [column]: "a " }],
+    ]),
+    [
+      {
+        granularity: "account_day",
+        account_id: "a",
+        occurred_at: "2026-01-02T00:00:00Z",
+        amount_usd: "-0.000000000001",
+      },
+      { granularity: "run", account_id: "a", occurred_at: "2026-01-02T00:00:00Z", amount_usd: "-0.000000000001" },
+    ],
+    [{ import_id: "00000000-0000-4000-8000-000000000001", original: "[]" }, { original: "[]" }],
     [
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00Z" },
       { granularity: "account_day", account_id: "a", occurred_at: "2026-01-02T00:00:00.000001Z" },
@@ -120,7 +138,9 @@ describe("imported invoices", () => {
     { reviewed_at: "2026-01-30T23:59:59Z" },
     { reviewed_at: "2999-01-01T00:00:00Z" },
     { period_start: "2026-02-01", period_end: "2026-01-01" },
-    { reference: "a b" },
+    { reference: " a" },
+    { reference: "a\tb" },
+    { reference: "x".repeat(257) },
   ])("%j is refused", async (changes, { db }) => {
     expect(await insert(db, "external_provider_invoices", { ...invoice, ...changes })).toBe(checkViolation);
   });

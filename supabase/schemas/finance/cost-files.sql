@@ -86,6 +86,8 @@ create or replace function ai.compare_cost_file(book uuid, app uuid, document js
   stable
   security invoker
   set search_path = ''
+  -- A generic plan expects few days, and compares every day with every record.
+  set plan_cache_mode = force_custom_plan
 as $$
 declare
   name text := ai.provider_name(document ->> 'provider');
@@ -156,22 +158,30 @@ comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
   'Not granted to any role.';
 
 create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
-  language sql
+  language plpgsql
   stable
   security invoker
   set search_path = ''
+  -- A generic plan expects few days, and compares every day with every record.
+  set plan_cache_mode = force_custom_plan
 as $$
-  select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd), 0))::text)
-  from (select min(d.day) as first_day, max(d.day) as last_day from unnest(days) d) w
-  cross join lateral ai.provider_costs_in_totals(
-    book, w.first_day::timestamp at time zone 'UTC', (w.last_day + 1)::timestamp at time zone 'UTC'
-  ) t
-  join unnest(days) d
-    on d.account_id = (t.cost).account_id and d.day = ((t.cost).occurred_at at time zone 'UTC')::date
-  where t.counted
-    and (t.cost).app_id = app
-    and (t.cost).provider = ai.provider_name(document ->> 'provider')
-    and (t.cost).id is distinct from d.stored_id
+declare
+  first_day date := (select min(d.day) from unnest(days) d);
+  last_day date := (select max(d.day) from unnest(days) d);
+begin
+  return (
+    select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd), 0))::text)
+    from ai.provider_costs_in_totals(
+      book, first_day::timestamp at time zone 'UTC', (last_day + 1)::timestamp at time zone 'UTC'
+    ) t
+    join unnest(days) d
+      on d.account_id = (t.cost).account_id and d.day = ((t.cost).occurred_at at time zone 'UTC')::date
+    where t.counted
+      and (t.cost).app_id = app
+      and (t.cost).provider = ai.provider_name(document ->> 'provider')
+      and (t.cost).id is distinct from d.stored_id
+  );
+end
 $$;
 comment on function ai.costs_replaced_by_file(uuid, uuid, jsonb, ai.cost_file_day[]) is
   'Returns the records that count now and that the totals of a file replace: { records, amountUsd }. Not granted to any role.';

@@ -272,7 +272,15 @@ create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) ret
   security invoker
   set search_path = ''
 as $$
+  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
   select exists (
+    select
+    from ai.external_provider_costs o
+    where o.workspace_id = (entry).book_id
+      and o.app_id = (entry).app_id
+      and o.external_run_id = (entry).external_run_id
+      and o.provider <> lower(o.provider)
+  ) and exists (
     select
     from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
     where f.id <> (entry).id

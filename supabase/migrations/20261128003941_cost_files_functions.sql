@@ -301,6 +301,8 @@ create or replace function ai.compare_cost_file(book uuid, app uuid, document js
   stable
   security invoker
   set search_path = ''
+  -- A generic plan expects few days, and compares every day with every record.
+  set plan_cache_mode = force_custom_plan
 as $$
 declare
   name text := ai.provider_name(document ->> 'provider');
@@ -348,6 +350,33 @@ begin
       order by d.observed_at desc, d.id desc
       limit 1
     ) counted on true
+  );
+end
+$$;
+
+create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  -- A generic plan expects few days, and compares every day with every record.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  first_day date := (select min(d.day) from unnest(days) d);
+  last_day date := (select max(d.day) from unnest(days) d);
+begin
+  return (
+    select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd), 0))::text)
+    from ai.provider_costs_in_totals(
+      book, first_day::timestamp at time zone 'UTC', (last_day + 1)::timestamp at time zone 'UTC'
+    ) t
+    join unnest(days) d
+      on d.account_id = (t.cost).account_id and d.day = ((t.cost).occurred_at at time zone 'UTC')::date
+    where t.counted
+      and (t.cost).app_id = app
+      and (t.cost).provider = ai.provider_name(document ->> 'provider')
+      and (t.cost).id is distinct from d.stored_id
   );
 end
 $$;
@@ -727,7 +756,15 @@ create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) ret
   security invoker
   set search_path = ''
 as $$
+  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
   select exists (
+    select
+    from ai.external_provider_costs o
+    where o.workspace_id = (entry).book_id
+      and o.app_id = (entry).app_id
+      and o.external_run_id = (entry).external_run_id
+      and o.provider <> lower(o.provider)
+  ) and exists (
     select
     from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
     where f.id <> (entry).id
@@ -905,23 +942,16 @@ create or replace trigger reject_cost_import_change before update or delete on a
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
 
-create or replace function ai.costs_replaced_by_file(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns jsonb
+create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select jsonb_build_object('records', count(*), 'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd), 0))::text)
-  from (select min(d.day) as first_day, max(d.day) as last_day from unnest(days) d) w
-  cross join lateral ai.provider_costs_in_totals(
-    book, w.first_day::timestamp at time zone 'UTC', (w.last_day + 1)::timestamp at time zone 'UTC'
-  ) t
-  join unnest(days) d
-    on d.account_id = (t.cost).account_id and d.day = ((t.cost).occurred_at at time zone 'UTC')::date
-  where t.counted
-    and (t.cost).app_id = app
-    and (t.cost).provider = ai.provider_name(document ->> 'provider')
-    and (t.cost).id is distinct from d.stored_id
+  select encode(sha256(convert_to(concat_ws(
+    e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
+    ai.costs_replaced_by_file(book, app, document, days), to_jsonb(days)
+  ), 'UTF8')), 'hex')
 $$;
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
@@ -966,18 +996,6 @@ as $$
   from ai.provider_costs_in_totals(workspace, window_from, window_to) t
   where (filter ->> 'provider' is null or (t.cost).provider = ai.provider_name(filter ->> 'provider'))
     and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
-$$;
-
-create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select encode(sha256(convert_to(concat_ws(
-    e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
-    ai.costs_replaced_by_file(book, app, document, days), to_jsonb(days)
-  ), 'UTF8')), 'hex')
 $$;
 
 comment on function ai.provider_cost_records(uuid, timestamptz, timestamptz, jsonb, integer, jsonb) is

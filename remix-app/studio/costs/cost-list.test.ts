@@ -2,6 +2,7 @@ import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import { CostList } from "./cost-list.tsx";
+import { costColumns } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
 const at = "2026-01-20T00:00:00Z";
@@ -22,15 +23,67 @@ const record: CostRecord = {
   counted: true,
   replacedBy: null,
   replaces: null,
+  original: null,
+  import: null,
 };
 
+const render = (changes: Partial<CostRecord> = {}) =>
+  renderToStaticMarkup(
+    createElement(CostList, {
+      records: [{ ...record, ...changes }],
+      filtered: false,
+      now: at,
+      gatewayUrl: "",
+      workspaceId: "",
+    }),
+  );
+
 test("an app whose name is written from right to left turns no date beside it around", () => {
-  const list = createElement(CostList, {
-    records: [record],
-    filtered: false,
-    now: at,
-    gatewayUrl: "",
-    workspaceId: "",
+  expect(render()).toContain("<bdi>openai</bdi> · <bdi>ספר חשבונות</bdi> · <time");
+});
+
+test("a converted amount shows what the provider billed, the rate and who entered it", () => {
+  const file = {
+    id: "00000000-0000-4000-8000-000000000002",
+    file: "october.csv",
+    format: "focus",
+    timeZone: "UTC",
+    rates: { EUR: "1.08" },
+    importedAt: at,
+  };
+  const original = [
+    { currency: "EUR", amount: "10.5" },
+    { currency: "USD", amount: "-1" },
+  ];
+  const page = render({ original, import: { ...file, by: "person", name: "Ada" } });
+  for (const text of ["10.5 EUR + -1 USD", "october.csv", "<bdi>Ada</bdi>", "1 EUR = $1.08"])
+    expect(page).toContain(text);
+  expect(render({ import: { ...file, by: "person", name: null } })).toContain("<bdi>a deleted account</bdi>");
+  expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");
+});
+
+test("the CSV file has the amounts before conversion, and the rates of their currencies alone", () => {
+  const original = [
+    { currency: "EUR", amount: "10.5" },
+    { currency: "USD", amount: "-1" },
+  ];
+  const file = {
+    id: "00000000-0000-4000-8000-000000000002",
+    file: "october.csv",
+    format: "focus",
+    timeZone: "America/Los_Angeles",
+    rates: { EUR: "1.08", JPY: "0.0067" },
+    by: "person" as const,
+    name: "Ada",
+    importedAt: at,
+  };
+  const fields = (changes: Partial<CostRecord>) =>
+    Object.fromEntries(costColumns.map(({ name, value }) => [name, value({ ...record, ...changes })]));
+  expect(fields({ original, import: file })).toMatchObject({
+    original_amounts: "10.5 EUR; -1 USD",
+    usd_rates: "1.08 USD/EUR",
+    file: "october.csv",
+    time_zone: "America/Los_Angeles",
   });
-  expect(renderToStaticMarkup(list)).toContain("<bdi>openai</bdi> · <bdi>ספר חשבונות</bdi> · <time");
+  expect(fields({})).toMatchObject({ original_amounts: undefined, usd_rates: undefined, file: undefined });
 });

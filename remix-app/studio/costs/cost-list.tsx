@@ -4,6 +4,7 @@ import { Dotted } from "../../ui/facts.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
+import { originalText } from "./import-files.ts";
 import { ImportGuide } from "./import-guide.tsx";
 import type { CostRecord } from "./provider-import-schema.ts";
 
@@ -26,7 +27,7 @@ export function CostList({
   const columns: [DataColumn<CostRecord>, ...DataColumn<CostRecord>[]] = [
     {
       label: "Record",
-      cell: ({ externalRunId, provider, service, appName, occurredAt, granularity }) => (
+      cell: ({ externalRunId, provider, service, appName, occurredAt, granularity, import: file }) => (
         <>
           <span className="break-all font-medium">{externalRunId}</span>
           <span className="block text-muted text-small">
@@ -37,6 +38,7 @@ export function CostList({
               <Moment at={occurredAt} now={now} />
             )}
           </span>
+          {file ? <ImportedFile file={file} now={now} /> : null}
         </>
       ),
     },
@@ -52,14 +54,20 @@ export function CostList({
       label: "Amount",
       numeric: true,
       small: "aside",
-      cell: ({ amountUsd, counted }) =>
-        counted ? (
-          <Usd amount={amountUsd} decimals={decimals} />
-        ) : (
-          <del className="text-muted">
+      cell: ({ amountUsd, counted, original }) => (
+        <>
+          {counted ? (
             <Usd amount={amountUsd} decimals={decimals} />
-          </del>
-        ),
+          ) : (
+            <del className="text-muted">
+              <Usd amount={amountUsd} decimals={decimals} />
+            </del>
+          )}
+          {original ? (
+            <span className="block text-muted text-small">{original.map(originalText).join(" + ")}</span>
+          ) : null}
+        </>
+      ),
     },
   ];
   return (
@@ -76,6 +84,18 @@ export function CostList({
         )
       }
     />
+  );
+}
+
+function ImportedFile({ file, now }: { file: NonNullable<CostRecord["import"]>; now: string }) {
+  const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = $${rate}`);
+  const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
+  return (
+    <span className="block text-muted text-small">
+      From <span className="break-all">{file.file}</span>, imported by <bdi>{who}</bdi>{" "}
+      <Moment at={file.importedAt} now={now} />
+      {rates.length > 0 ? ` at ${rates.join(", ")}` : null}
+    </span>
   );
 }
 

@@ -4,6 +4,18 @@ import type { ComparedCosts } from "./cost-comparison.ts";
 import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
 import { type ReconciledCell, stateWords } from "./reconciliation.ts";
 
+type Original = NonNullable<CostRecord["original"]>[number];
+
+/** An amount before conversion, as 10.5 EUR. */
+export function originalText({ amount, currency }: Original): string {
+  return `${amount} ${currency}`;
+}
+
+/** The rate of an amount's currency, as 1.08 USD/EUR; none for USD. */
+function rateIn(rates: Record<string, string>) {
+  return ({ currency }: Original) => (rates[currency] === undefined ? [] : [`${rates[currency]} USD/${currency}`]);
+}
+
 /** Columns of the files of imports; amounts are exact, times UTC. */
 export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "external_run_id", value: (cost) => cost.externalRunId },
@@ -22,6 +34,10 @@ export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "observed_at", value: (cost) => cost.observedAt },
   { name: "recorded_at", value: (cost) => cost.recordedAt },
   { name: "revision", value: (cost) => cost.revision },
+  { name: "original_amounts", value: ({ original }) => original?.map(originalText).join("; ") },
+  { name: "file", value: (cost) => cost.import?.file },
+  { name: "time_zone", value: (cost) => cost.import?.timeZone },
+  { name: "usd_rates", value: ({ original, import: file }) => original?.flatMap(rateIn(file?.rates ?? {})).join("; ") },
 ];
 
 export const comparisonColumns: readonly CsvColumn<ComparedCosts & { provider: string }>[] = [

@@ -1,4 +1,4 @@
-import { isLabel } from "#shared/labels.ts";
+import { isExternalId, isLabel } from "#shared/labels.ts";
 import { problem } from "../../http/problem.ts";
 import type { ImportFilter } from "./provider-imports.ts";
 
@@ -12,8 +12,11 @@ const month = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
 export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter & { month?: string } {
   const given = (name: string) => url.searchParams.get(name) || undefined;
   const [provider, account, asked] = [given("provider"), given("account"), given("month")];
-  const labels = [provider, account].filter((text) => text !== undefined);
-  if (!labels.every(isLabel) || (asked !== undefined && !month.test(asked))) {
+  const known =
+    (provider === undefined || isLabel(provider)) &&
+    (account === undefined || isExternalId(account)) &&
+    (asked === undefined || month.test(asked));
+  if (!known) {
     throw problem("INVALID_REQUEST", { requestId, detail: "There are no such records." });
   }
   return {

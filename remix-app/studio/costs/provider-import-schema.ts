@@ -25,6 +25,24 @@ const costRecord = z.object({
   replacedBy: z.string().nullable(),
   /** The runs, and a day total's services, that an account day replaces. */
   replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
+  /** The amounts before conversion; null where all were USD. */
+  original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
+  /** The file that it comes from; null for the API. */
+  import: z
+    .object({
+      id: z.uuid(),
+      file: z.string(),
+      format: z.string(),
+      /** The zone of the provider's days, which are stored at midnight UTC. */
+      timeZone: z.string(),
+      /** USD for one unit of each other currency, as `name` entered them. */
+      rates: z.record(z.string(), z.string()),
+      by: z.enum(["person", "operator"]),
+      /** Null for the operator's command and for deleted accounts. */
+      name: z.string().nullable(),
+      importedAt: z.string(),
+    })
+    .nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;
 

@@ -70,8 +70,10 @@ test.for([
 test.for([
   ["provider", "x".repeat(128), "x".repeat(129)],
   ["provider", "A-z.0_9:", "open ai"],
-  ["reference", "INV:1", "INV/1"],
-  ["accountId", "acct-1", "acct 1"],
+  ["reference", "INV/2026 №1", "INV\n1"],
+  ["reference", "x".repeat(256), "x".repeat(257)],
+  ["replaces", "INV 1", "INV\t1"],
+  ["accountId", "arn:aws:iam::123456789012:root", "a".repeat(257)],
   ["issuedOn", "2024-02-29", "2025-02-29"],
   ["issuedOn", "2026-01-31", "31.01.2026"],
   ["periodStart", "2026-01-01", "2026-01"],

@@ -6,14 +6,13 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 /** An invoice as a member typed it, before it was reviewed. Amounts are exact texts. */
 export type DraftedInvoice = z.output<typeof draftedInvoice>;
 
-const label = "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as it was imported";
 const messages: Record<InvoiceField, string> = {
   appId: "Choose the app that the invoice is for",
-  provider: label,
-  accountId: label,
-  reference: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as the invoice has it",
+  provider: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as it was imported",
+  accountId: "Enter the account as the provider writes it: at most 256 characters",
+  reference: "Enter the reference as the invoice has it: at most 256 characters",
   kind: "Choose a kind",
-  replaces: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, or leave it empty",
+  replaces: "Enter the reference as that invoice has it: at most 256 characters, or leave it empty",
   amountUsd: "Enter the amount with a point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
   issuedOn: "Enter the day it was issued, such as 2026-01-31",
   periodStart: "Enter the period’s first day, such as 2026-01-01, or leave it empty",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isLabel, newRequestId } from "./labels.ts";
+import { isExternalId, isLabel, newRequestId } from "./labels.ts";
 
 test("a label has 1 to 128 of its characters", () => {
   expect(isLabel("")).toBe(false);
@@ -11,6 +11,32 @@ test("a label has 1 to 128 of its characters", () => {
 test.for(["a b", "a/b", "ä", "a\n", "a\u0000", "a,b"])("%j is none", (text) => {
   expect(isLabel(text)).toBe(false);
 });
+
+test("a provider's id has 1 to 256 characters, as people count them", () => {
+  expect(isExternalId("")).toBe(false);
+  expect(isExternalId("a")).toBe(true);
+  expect(isExternalId("a".repeat(256))).toBe(true);
+  expect(isExternalId("a".repeat(257))).toBe(false);
+  expect(isExternalId("😀".repeat(256))).toBe(true);
+  expect(isExternalId("😀".repeat(257))).toBe(false);
+});
+
+test.for([
+  "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/a1b2",
+  "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/Größe (EU) & Co",
+  "Amazon Elastic Compute Cloud - Compute",
+  "0X0X0X-0X0X0X-0X0X0X",
+  "wrkspc_01/東京, Vertrieb #2",
+])("%j is a provider's id", (text) => {
+  expect(isExternalId(text)).toBe(true);
+});
+
+test.for([" a", "a ", "a\tb", "a\nb", "a\u0000", "a\u0085b", "a\u2028b", "\u00a0a", "a\u3000", "\ufeffa", "a\ud800b"])(
+  "%j is not a provider's id",
+  (text) => {
+    expect(isExternalId(text)).toBe(false);
+  },
+);
 
 test("a new request id is a label", () => {
   expect(isLabel(newRequestId())).toBe(true);

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { JsonNumber } from "./exact-json.ts";
-import { labelPattern } from "./labels.ts";
+import { externalIdPattern, externalIdRule, labelPattern } from "./labels.ts";
 import { readUsdAmount } from "./usd-amount.ts";
 import { utcDay, utcTime } from "./utc-time.ts";
 
 const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
+const externalId = z.string().regex(externalIdPattern, { error: externalIdRule });
 
 /** What is wrong with an amount, for people. */
 const amountRule = "An amount is a number of 0 or more, with at most 12 decimals and 15 significant digits.";
@@ -23,12 +24,12 @@ const midnight = /T00:00:00(\.0+)?Z$/;
 export const providerCost = z
   .strictObject({
     provider: label,
-    externalRunId: label,
+    externalRunId: externalId,
     amountUsd: amount,
     occurredAt: utcTime,
     observedAt: utcTime,
-    service: label.optional(),
-    accountId: label.optional(),
+    service: externalId.optional(),
+    accountId: externalId.optional(),
     granularity: z.enum(["run", "account_day"]).optional(),
     currency: usd,
   })
@@ -51,15 +52,15 @@ export const providerCostBatch = z.strictObject({
 
 const invoiceFields = z.strictObject({
   provider: label,
-  reference: label,
+  reference: externalId,
   /** The amount of a credit note is positive, and is subtracted. */
   kind: z.enum(["invoice", "credit_note"]).optional(),
   /** The reference of the invoice that this one corrects. */
-  replaces: label.optional(),
+  replaces: externalId.optional(),
   issuedOn: utcDay,
   reviewedAt: utcTime,
   amountUsd: amount,
-  accountId: label.optional(),
+  accountId: externalId.optional(),
   currency: usd,
   periodStart: utcDay.optional(),
   periodEnd: utcDay.optional(),

@@ -137,10 +137,14 @@ describe("POST /v1/provider-costs", () => {
   const now = Date.now();
   const at = (seconds: number) => new Date(now + seconds * 1_000).toISOString();
   test.for([
-    ["externalRunId", { externalRunId: "x".repeat(128) }, { externalRunId: "x".repeat(129) }],
+    ["externalRunId", { externalRunId: "x".repeat(256) }, { externalRunId: "x".repeat(257) }],
+    ["externalRunId", { externalRunId: "arn:aws:bedrock:eu-west-1:1234:job/ä 東京" }, { externalRunId: "a\nb" }],
     ["provider", { provider: "A-z.0_9:" }, { provider: "a/b" }],
+    ["provider", { provider: "x".repeat(128) }, { provider: "x".repeat(129) }],
     ["accountId", { accountId: "a" }, { accountId: "" }],
+    ["accountId", { accountId: "/subscriptions/1/resourceGroups/a b" }, { accountId: "a " }],
     ["service", { service: "a" }, { service: null }],
+    ["service", { service: "Claude Sonnet (EU)" }, { service: "\u00a0a" }],
     ["amountUsd", { amountUsd: 0 }, { amountUsd: "0" }],
     ["currency", { currency: "USD" }, { currency: "EUR" }],
     ["granularity", { granularity: "run" }, { granularity: "day" }],

@@ -80,8 +80,9 @@ describe("POST /v1/provider-invoices", () => {
     ["reviewedAt", { issuedOn: yesterday, reviewedAt: at(-1) }, { issuedOn: yesterday, reviewedAt: at(60) }],
     ["amountUsd", { amountUsd: 0 }, { amountUsd: -0.000000000001 }],
     ["amountUsd", { amountUsd: 1 }, { amountUsd: "1" }],
-    ["reference", { reference: `${"x".repeat(92)}${randomUUID()}` }, { reference: "x".repeat(129) }],
-    ["reference", { reference: `a:${randomUUID()}` }, { reference: "a b" }],
+    ["reference", { reference: `${"x".repeat(220)}${randomUUID()}` }, { reference: "x".repeat(257) }],
+    ["reference", { reference: `EUINDE26/№ 7 ${randomUUID()}` }, { reference: "a b " }],
+    ["accountId", { accountId: "0X0X0X / Sales" }, { accountId: "a\tb" }],
     ["issuedOn", { issuedOn: "2024-02-29" }, { issuedOn: "2025-02-29" }],
     [
       "periodEnd",

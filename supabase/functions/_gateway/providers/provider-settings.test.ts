@@ -77,7 +77,10 @@ describe("a provider's settings", () => {
     ["a version of a kind that has none", { ...own, X_API_VERSION: "v1" }, ["AI_PROVIDER_X_API_VERSION", "remove it"]],
     ["a version that is none", { X_KIND: "azure", X_API_VERSION: "v1&x=y" }, ["AI_PROVIDER_X_API_VERSION must be"]],
     ["a billing name with a space", { ...own, X_BILLING_NAME: "Open AI" }, ["AI_PROVIDER_X_BILLING_NAME must be"]],
-    ["an account of 129 characters", { ...own, X_ACCOUNT: "a".repeat(129) }, ["AI_PROVIDER_X_ACCOUNT must be"]],
+    ["a billing name of 129 characters", { ...own, X_BILLING_NAME: "a".repeat(129) }, ["X_BILLING_NAME must be"]],
+    ["an account of 257 characters", { ...own, X_ACCOUNT: "a".repeat(257) }, ["AI_PROVIDER_X_ACCOUNT must be"]],
+    ["an account with a line break", { ...own, X_ACCOUNT: "a\nb" }, ["AI_PROVIDER_X_ACCOUNT must be"]],
+    ["an account that begins with a space", { ...own, X_ACCOUNT: " a" }, ["AI_PROVIDER_X_ACCOUNT must be"]],
     ["an answer other than on and off", { ...own, X_ALLOW_PRIVATE: "true" }, ["AI_PROVIDER_X_ALLOW_PRIVATE must be"]],
     ["another way to leave", { ...own, X_ON_LEAVE: "stay" }, ["AI_PROVIDER_X_ON_LEAVE must be"]],
     [
@@ -110,8 +113,13 @@ describe("a provider's settings", () => {
     expect(() => read(settings)).not.toThrow("secret");
   });
 
-  test("take a label of 128 characters", () => {
-    expect(read({ ...own, X_ACCOUNT: "a".repeat(128) }).get("x")?.account).toHaveLength(128);
+  test("take a billing name of 128 characters, and an account as the provider writes it, of 256", () => {
+    const arn = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/";
+    const account = `${arn}${"a".repeat(256 - arn.length)}`;
+    expect(read({ ...own, X_BILLING_NAME: "a".repeat(128), X_ACCOUNT: account }).get("x")).toMatchObject({
+      billingName: "a".repeat(128),
+      account,
+    });
   });
 });
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { labelPattern } from "../../_shared/labels.ts";
+import { externalIdPattern, labelPattern } from "../../_shared/labels.ts";
 import { isPrivateHost } from "../../_shared/private-addresses.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
@@ -31,6 +31,9 @@ export type Provider = {
 const kindNames = Object.keys(kinds) as [keyof typeof kinds];
 const endpointNames: readonly string[] = ["chat", "responses", "embeddings", "speech"] satisfies Endpoint[];
 const label = z.string().regex(labelPattern, "must be 1 to 128 of A-Z a-z 0-9 . _ : -");
+const externalId = z
+  .string()
+  .regex(externalIdPattern, "must be 1 to 256 characters, without line breaks or white space at either end");
 const seconds = (most: number) =>
   z
     .string()
@@ -52,7 +55,7 @@ const settings = z.object({
     .regex(/^[A-Za-z0-9.-]{1,64}$/, "must be a version such as 2024-10-21")
     .optional(),
   BILLING_NAME: label.optional(),
-  ACCOUNT: label.optional(),
+  ACCOUNT: externalId.optional(),
   ALLOW_PRIVATE: onOff.optional(),
   ON_LEAVE: z.enum(["cancel", "drain"], "must be cancel or drain").optional(),
   ENDPOINTS: z.string().optional(),

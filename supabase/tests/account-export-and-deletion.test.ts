@@ -382,6 +382,7 @@ const outsideExports: Record<string, string> = {
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
+  "ai.cost_imports.imported_by": "the workspace's or the platform's books, whose files outlive the account",
   "ai.key_approvals.approved_by": "an act of the operator's office",
   "ai.key_approval_requests.requested_by": "the workspace's request, which its Keys page shows",
   "ai.key_approval_requests.admins_emailed_for": "limits the emails about requests, for a day",
@@ -416,7 +417,7 @@ test("every column that names a person is in their export, or has a reason not t
     left join pg_constraint k on k.conrelid = c.oid and k.contype = 'f' and k.conkey = array[a.attnum]
       and k.confrelid in ('auth.users'::regclass, 'public.profiles'::regclass)
     where n.nspname in ('public', 'private', 'ai') and c.relkind in ('r', 'p') and not c.relispartition
-      and (k.oid is not null or (a.attname in ('user_id', 'actor_id', 'account_user_id') and a.atttypid = 'uuid'::regtype))`);
+      and (k.oid is not null or (a.attname in ('user_id', 'actor_id', 'account_user_id', 'imported_by') and a.atttypid = 'uuid'::regtype))`);
   expect(rows.map(({ name }) => name).sort()).toEqual([...exported, ...Object.keys(outsideExports)].sort());
 });
 

@@ -249,16 +249,17 @@ as $$
       and d.occurred_at >= date_trunc('day', window_from, 'UTC')
       and d.occurred_at < window_to
       and d.id not in (select s.id from superseded s)
-  ), covered as materialized (
-    select distinct d.app_id, d.provider, d.account_id, d.occurred_at from days d
   )
-  select c, c.id not in (select s.id from superseded s) and case c.granularity when 'run' then v.app_id is null else d.counted end
+  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
+  select c, c.id not in (select s.id from superseded s) and case c.granularity
+    when 'run' then not coalesce(
+      (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
+        in (select d.app_id, d.provider, d.account_id, d.occurred_at from days d),
+      false
+    )
+    else c.id in (select d.id from days d where d.counted)
+  end
   from ai.cost_book_entries c
-  left join covered v on v.app_id = c.app_id
-    and v.provider = c.provider
-    and v.account_id = c.account_id
-    and v.occurred_at = date_trunc('day', c.occurred_at, 'UTC')
-  left join days d on d.id = c.id
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is

@@ -301,55 +301,65 @@ create or replace function ai.compare_cost_file(book uuid, app uuid, document js
   stable
   security invoker
   set search_path = ''
-  -- A generic plan expects few days, and compares every day with every record.
-  set plan_cache_mode = force_custom_plan
+  -- Without recent statistics the planner expects one record, and would compare every day with every record.
+  set enable_nestloop = off
+  set jit = off
 as $$
 declare
   name text := ai.provider_name(document ->> 'provider');
 begin
   return (
+    with amounts as (
+      select a.account_id, a.day, a.currency, a.rate, sum(a.amount) as amount
+      from ai.cost_document_amounts(document) a
+      group by a.account_id, a.day, a.currency, a.rate
+    ), totals as materialized (
+      select
+        a.account_id, a.day, ai.account_day_run_id(name, a.account_id, a.day) as external_run_id,
+        round(sum(a.amount * a.rate), 12) as amount_usd,
+        case when bool_or(a.currency <> 'USD') then jsonb_agg(
+          jsonb_build_object('currency', a.currency, 'amount', trim_scale(a.amount)::text) order by a.currency collate "C"
+        ) end as original
+      from amounts a
+      group by a.account_id, a.day
+    ), stored as (
+      -- As ai.find_cost.
+      select distinct on (e.account_id, e.external_run_id) e.*
+      from ai.cost_book_entries e
+      where e.book_id = book
+        and e.app_id = app
+        and e.provider = name
+        and e.external_run_id = any (array(select t.external_run_id from totals t))
+      order by e.account_id, e.external_run_id, e.observed_at desc, e.id desc
+    ), counted as (
+      select distinct on (d.account_id, d.occurred_at) d.id, d.account_id, d.occurred_at, d.observed_at
+      from ai.cost_book_entries d
+      where d.book_id = book
+        and d.app_id = app
+        and d.provider = name
+        and d.granularity = 'account_day'
+        and d.service is null
+        and d.occurred_at >= (select min(t.day) from totals t)::timestamp at time zone 'UTC'
+        and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
+      order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
+    )
     select array_agg(
       row(
         t.account_id, t.day, t.external_run_id, t.amount_usd, t.original, s.id, s.amount_usd, s.revision,
-        greatest(s.observed_at, counted.observed_at),
+        greatest(s.observed_at, c.observed_at),
         case
           when s.id is null then 'added'
           -- It must count, and say the same.
-          when s.id = counted.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original
-            then 'unchanged'
+          when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
           else 'corrected'
         end
       )::ai.cost_file_day
       order by t.account_id collate "C", t.day
     )
-    from (
-      select
-        c.account_id, c.day, ai.account_day_run_id(name, c.account_id, c.day) as external_run_id,
-        round(sum(c.amount * c.rate), 12) as amount_usd,
-        case when bool_or(c.currency <> 'USD') then jsonb_agg(
-          jsonb_build_object('currency', c.currency, 'amount', trim_scale(c.amount)::text) order by c.currency collate "C"
-        ) end as original
-      from (
-        select a.account_id, a.day, a.currency, a.rate, sum(a.amount) as amount
-        from ai.cost_document_amounts(document) a
-        group by a.account_id, a.day, a.currency, a.rate
-      ) c
-      group by c.account_id, c.day
-    ) t
-    left join lateral ai.find_cost(book, app, name, t.account_id, t.external_run_id) s on true
-    left join lateral (
-      select d.id, d.observed_at
-      from ai.cost_book_entries d
-      where d.book_id = book
-        and d.app_id = app
-        and d.provider = name
-        and d.account_id = t.account_id
-        and d.occurred_at = t.day::timestamp at time zone 'UTC'
-        and d.granularity = 'account_day'
-        and d.service is null
-      order by d.observed_at desc, d.id desc
-      limit 1
-    ) counted on true
+    from totals t
+    left join stored s on s.account_id = t.account_id and s.external_run_id = t.external_run_id
+    left join counted c
+      on c.account_id = t.account_id and c.occurred_at = t.day::timestamp at time zone 'UTC'
   );
 end
 $$;
@@ -359,8 +369,9 @@ create or replace function ai.costs_replaced_by_file(book uuid, app uuid, docume
   stable
   security invoker
   set search_path = ''
-  -- A generic plan expects few days, and compares every day with every record.
-  set plan_cache_mode = force_custom_plan
+  -- As ai.compare_cost_file.
+  set enable_nestloop = off
+  set jit = off
 as $$
 declare
   first_day date := (select min(d.day) from unnest(days) d);
@@ -737,16 +748,17 @@ as $$
       and d.occurred_at >= date_trunc('day', window_from, 'UTC')
       and d.occurred_at < window_to
       and d.id not in (select s.id from superseded s)
-  ), covered as materialized (
-    select distinct d.app_id, d.provider, d.account_id, d.occurred_at from days d
   )
-  select c, c.id not in (select s.id from superseded s) and case c.granularity when 'run' then v.app_id is null else d.counted end
+  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
+  select c, c.id not in (select s.id from superseded s) and case c.granularity
+    when 'run' then not coalesce(
+      (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
+        in (select d.app_id, d.provider, d.account_id, d.occurred_at from days d),
+      false
+    )
+    else c.id in (select d.id from days d where d.counted)
+  end
   from ai.cost_book_entries c
-  left join covered v on v.app_id = c.app_id
-    and v.provider = c.provider
-    and v.account_id = c.account_id
-    and v.occurred_at = date_trunc('day', c.occurred_at, 'UTC')
-  left join days d on d.id = c.id
   where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
 $$;
 

@@ -84,69 +84,22 @@ comment on function private.list_skipped_routes(integer) is
 
 -- Definer: as private.list_provider_health.
 create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
-  language plpgsql
+  language sql
   stable
   security definer
   set search_path = ''
-  -- Days are in UTC. A generic plan would read all sums.
-  set timezone = 'UTC'
-  set plan_cache_mode = force_custom_plan
 as $$
-declare
-  live_from date := (select s.before from ai.usage_sealed_days s);
-  changed_days date[] := array(
-    select distinct c.day from ai.usage_changed_days c where c.day between first_day and last_day and c.day < live_from
-  );
-begin
-  return (
-    with changed as (
-      select distinct c.workspace_id, c.day
-      from ai.usage_changed_days c
-      where c.day = any (changed_days)
-    ), parts as (
-      -- Each part is grouped by itself: with few groups, Postgres hashes instead of sorting.
-      select u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
-        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd
-      from ai.usage_daily u
-      where u.day between first_day and least(last_day, live_from - 1) and u.day <> all (changed_days)
-      group by u.provider_id, u.billing_name, u.billing_account
-      union all
-      select u.provider_id, u.billing_name, u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens),
-        sum(u.output_tokens), sum(u.cost_usd)
-      from ai.usage_daily u
-      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
-      group by u.provider_id, u.billing_name, u.billing_account
-      union all
-      select s.provider_id, s.billing_name, s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens),
-        sum(s.output_tokens), sum(s.cost_usd)
-      from changed c
-      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
-      group by s.provider_id, s.billing_name, s.billing_account
-      union all
-      select ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
-        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd)
-      from ai.runs r
-      where r.created_at >= greatest(first_day, live_from)::timestamptz and r.created_at < (last_day + 1)::timestamptz
-      group by 1, 2, 3
-    )
-    select coalesce(jsonb_agg(jsonb_build_object(
-      'provider', t.provider_id,
-      'billingName', t.billing_name,
-      'billingAccount', t.billing_account,
-      'requests', t.requests,
-      'failed', t.failed,
-      'inputTokens', t.input_tokens,
-      'outputTokens', t.output_tokens,
-      'costUsd', trim_scale(t.cost_usd)::text
-    ) order by t.cost_usd desc, t.provider_id, t.billing_name, t.billing_account), '[]')
-    from (
-      select p.provider_id, p.billing_name, p.billing_account, sum(p.requests) as requests, sum(p.failed) as failed,
-        sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens, sum(p.cost_usd) as cost_usd
-      from parts p
-      group by p.provider_id, p.billing_name, p.billing_account
-    ) t
-  );
-end
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'provider', t.provider_id,
+    'billingName', t.billing_name,
+    'billingAccount', t.billing_account,
+    'requests', t.requests,
+    'failed', t.failed,
+    'inputTokens', t.input_tokens,
+    'outputTokens', t.output_tokens,
+    'costUsd', trim_scale(t.cost_usd)::text
+  ) order by t.cost_usd desc, t.provider_id, t.billing_name, t.billing_account), '[]')
+  from ai.platform_usage(first_day, last_day) t
 $$;
 comment on function private.list_provider_usage(date, date) is
   'Returns what providers served in all workspaces between two UTC days, both included, by provider and billing account, highest '

@@ -7,8 +7,6 @@ create or replace function ai.review_provider_invoice(member_id uuid, workspace 
   security definer
   set search_path = ''
 as $$
-declare
-  kept ai.external_provider_invoices;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return '{"outcome": "not_allowed"}';
@@ -16,10 +14,26 @@ begin
   if not ai.app_can_act_in_workspace(app, workspace) then
     return '{"outcome": "app_not_linked"}';
   end if;
+  return ai.invoice_review(workspace, app, record);
+end
+$$;
+comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
+  'ai.invoice_review for a member with use_ai_studio and an app linked to the workspace, else { outcome: not_allowed or '
+  'app_not_linked }.';
+
+create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  kept ai.invoice_book_entries;
+begin
   if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
-  kept := ai.find_invoice(workspace, app, record, record ->> 'reference');
+  kept := ai.find_invoice(book, app, record, record ->> 'reference');
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
@@ -28,29 +42,41 @@ begin
     'differs', case when kept.id is not null then to_jsonb(array_remove(
       ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
     )) end,
-    'comparison', ai.invoice_comparison(workspace, record || jsonb_build_object('appId', app), kept.id)
+    'comparison', ai.invoice_comparison(book, record || jsonb_build_object('appId', app), kept.id)
   );
 end
 $$;
-comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
-  'What a member with use_ai_studio sees of an invoice before it is kept for good: the moment of the review, an invoice of '
-  'the same key that is kept already and by what else than its review it differs, and ai.invoice_comparison. '
-  '{ outcome: reviewed, … }, not_allowed, app_not_linked or not_issued_yet. Writes nothing.';
+comment on function ai.invoice_review(uuid, uuid, jsonb) is
+  'What a person sees of an invoice before it is kept for good: the moment of the review, an invoice of the same key that '
+  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … } or '
+  'not_issued_yet. Writes nothing. Not granted to any role.';
 
 -- Definer: as ai.list_linked_apps.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
-  language plpgsql
+  language sql
   stable
   security definer
   set search_path = ''
 as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then ai.read_invoice(workspace, invoice_id)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
+  'ai.read_invoice for a member with use_ai_studio, else { outcome: not_allowed }.';
+
+create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
 declare
-  kept ai.external_provider_invoices;
+  kept ai.invoice_book_entries;
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return '{"outcome": "not_allowed"}';
-  end if;
-  select * into kept from ai.external_provider_invoices i where i.id = invoice_id and i.workspace_id = workspace;
+  select * into kept from ai.invoice_book_entries i where i.id = invoice_id and i.book_id = book;
   if not found then
     return '{"outcome": "not_found"}';
   end if;
@@ -58,15 +84,15 @@ begin
     'outcome', 'read',
     'invoice', ai.invoice_summary(kept),
     'recorded', ai.invoice_recorder(kept),
-    'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(kept), kept.id)
+    'comparison', ai.invoice_comparison(book, ai.invoice_summary(kept), kept.id)
   );
 end
 $$;
-comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
-  'One invoice, ai.invoice_recorder and ai.invoice_comparison, for a member with use_ai_studio: { outcome: read, invoice, '
-  'recorded, comparison }, not_found or not_allowed.';
+comment on function ai.read_invoice(uuid, uuid) is
+  'One invoice of a book, ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, recorded, comparison } '
+  'or not_found. Not granted to any role.';
 
-create or replace function ai.invoice_comparison(workspace uuid, record jsonb, own_id uuid default null) returns jsonb
+create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
   language plpgsql
   stable
   security invoker
@@ -80,6 +106,7 @@ declare
   last_day date := upper(days) - 1;
   window_from timestamptz := first_day::timestamp at time zone 'UTC';
   window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
+  of_provider text := ai.provider_name(record ->> 'provider');
   own_amount numeric := case
     when record ->> 'replacedBy' is not null then 0
     else (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end
@@ -92,28 +119,29 @@ begin
     return null;
   end if;
   select coalesce(sum((c.cost).amount_usd), 0) as amount, count(*) as records into imported
-  from ai.provider_costs_in_totals(workspace, window_from, window_to) c
+  from ai.provider_costs_in_totals(book, window_from, window_to) c
   where c.counted
-    and (c.cost).provider = record ->> 'provider'
+    and (c.cost).provider = of_provider
     and (c.cost).account_id is not distinct from record ->> 'accountId';
   select coalesce(sum(ai.invoice_amount(i, days)), 0) as amount, count(*) as invoices into others
-  from ai.external_provider_invoices i
-  where i.workspace_id = workspace
-    and i.provider = record ->> 'provider'
+  from ai.invoice_book_entries i
+  where i.book_id = book
+    and i.provider = of_provider
     and i.account_id is not distinct from record ->> 'accountId'
     and i.id is distinct from own_id
     and ai.invoice_replacement(i) is null
     -- The one that it replaces: references are unique within an app.
-    and (i.app_id, i.reference) is distinct from ((record ->> 'appId')::uuid, record ->> 'replaces')
+    and (i.app_id, i.reference) is distinct from (
+      coalesce((record ->> 'appId')::uuid, ai.platform_book()), record ->> 'replaces'
+    )
     and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
   return jsonb_build_object(
     'firstDay', first_day,
     'lastDay', last_day,
-    'meteredUsd', case when ai.cost_visible(workspace) then (
-      select trim_scale(coalesce(sum(u.cost_usd), 0))::text
-      from ai.usage_between(workspace, window_from, window_to) u
-      where ai.billing_provider(u) = record ->> 'provider'
-        and coalesce(u.billing_account = record ->> 'accountId', true)
+    'meteredUsd', case when ai.cost_visible(book) then (
+      select trim_scale(coalesce(sum(m.metered), 0))::text
+      from ai.metered_costs(book, window_from, window_to) m
+      where m.provider = of_provider and coalesce(m.account_id = record ->> 'accountId', true)
     ) end,
     'importedUsd', trim_scale(imported.amount)::text,
     'importedRecords', imported.records,
@@ -128,27 +156,33 @@ comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
   '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
   'them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any role.';
 
-create or replace function ai.invoice_recorder(invoice ai.external_provider_invoices) returns jsonb
+create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select jsonb_build_object(
-    'by', case when l.actor_id is null then 'app' else 'person' end,
-    'name', case
-      when l.actor_id is null then ai.app_label((invoice).app_id)
-      else (select p.display_name from public.profiles p where p.id = l.actor_id)
-    end
-  )
-  from public.workspace_audit_log l
-  where l.action = 'provider_invoice.recorded'
-    and l.subject_id = (invoice).id
-    and l.workspace_id = (invoice).workspace_id
+  select case
+    when (invoice).book_id = ai.platform_book()
+      then jsonb_build_object('by', 'person', 'name', private.last_admin_action('platform invoice ' || (invoice).id) ->> 'actorEmail')
+    else (
+      select jsonb_build_object(
+        'by', case when l.actor_id is null then 'app' else 'person' end,
+        'name', case
+          when l.actor_id is null then ai.app_label((invoice).app_id)
+          else (select p.display_name from public.profiles p where p.id = l.actor_id)
+        end
+      )
+      from public.workspace_audit_log l
+      where l.action = 'provider_invoice.recorded'
+        and l.subject_id = (invoice).id
+        and l.workspace_id = (invoice).book_id
+    )
+  end
 $$;
-comment on function ai.invoice_recorder(ai.external_provider_invoices) is
-  'Who recorded an invoice, as the workspace''s log has it: { by: person | app, name }. A key says which app sent it, and '
-  'no person; the name is null once person or app are gone.';
+comment on function ai.invoice_recorder(ai.invoice_book_entries) is
+  'Who recorded an invoice, as the workspace''s or the console''s log has it: { by: person | app, name }. A key says which '
+  'app sent it, and no person; an admin is named by email address. The name is null once person or app are gone.';
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb

@@ -54,7 +54,7 @@ comment on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb) is
   'Keeps an invoice that a member with use_ai_studio enters for an app linked to the workspace: as '
   'ai.store_provider_invoice answers, or { refused: not_allowed or app_not_linked }.';
 
-create or replace function ai.store_provider_invoice(workspace uuid, app uuid, record jsonb) returns jsonb
+create or replace function ai.store_provider_invoice(book uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
   volatile
   security invoker
@@ -63,10 +63,9 @@ as $$
 declare
   issued date := (record ->> 'issuedOn')::date;
   reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
-  amount numeric := (record ->> 'amountUsd')::numeric;
-  replaced text := record ->> 'replaces';
-  kind_of_replaced text := (ai.find_invoice(workspace, app, record, replaced)).kind;
-  stored ai.external_provider_invoices;
+  replaced ai.invoice_book_entries;
+  stored ai.invoice_book_entries;
+  stored_id uuid;
   differing text[];
 begin
   if reviewed > now() then
@@ -80,46 +79,40 @@ begin
     );
   end if;
 
-  if replaced is not null and kind_of_replaced is null then
+  replaced := ai.find_invoice(book, app, record, record ->> 'replaces');
+  if record ->> 'replaces' is not null and replaced.id is null then
     return jsonb_build_object(
       'refused', 'invalid_request', 'param', 'replaces',
       'message', 'replaces must name an earlier reference of the same app, provider and account.'
     );
-  elsif kind_of_replaced <> coalesce(record ->> 'kind', 'invoice') then
+  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
     return jsonb_build_object(
       'refused', 'invalid_request', 'param', 'kind',
       'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
     );
   end if;
 
-  insert into ai.external_provider_invoices (
-    workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
-    reviewed_at
-  )
-  values (
-    workspace, app, record ->> 'provider', record ->> 'accountId', record ->> 'reference',
-    coalesce(record ->> 'kind', 'invoice'), replaced, amount, issued, (record ->> 'periodStart')::date,
-    (record ->> 'periodEnd')::date, reviewed
-  )
-  -- This reference is recorded, or the replaced one is replaced already.
-  on conflict do nothing
-  returning * into stored;
-  if found then
-    return jsonb_build_object('outcome', 'stored', 'id', stored.id);
+  -- Rows under an older spelling of the provider are not in the way of the unique keys.
+  stored := ai.find_invoice(book, app, record, record ->> 'reference');
+  if stored.id is null then
+    stored := ai.find_replacement(book, app, record);
+  end if;
+  if stored.id is null then
+    stored_id := ai.add_invoice(book, app, record);
+    if stored_id is not null then
+      return jsonb_build_object('outcome', 'stored', 'id', stored_id);
+    end if;
+    -- A concurrent call recorded this reference, or another replacement.
+    stored := ai.find_invoice(book, app, record, record ->> 'reference');
+    if stored.id is null then
+      stored := ai.find_replacement(book, app, record);
+    end if;
   end if;
 
-  stored := ai.find_invoice(workspace, app, record, record ->> 'reference');
-  if stored.id is null then
-    select * into strict stored
-    from ai.external_provider_invoices i
-    where i.workspace_id = workspace
-      and i.app_id = app
-      and i.provider = record ->> 'provider'
-      and i.account_id is not distinct from record ->> 'accountId'
-      and i.replaces = replaced;
+  if stored.reference <> record ->> 'reference' then
     return jsonb_build_object(
       'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb, 'param', 'replaces',
-      'message', format('%s is already replaced by %s. Replace that one instead.', replaced, stored.reference)
+      'message', format('%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', stored.reference)
     );
   end if;
   differing := ai.invoice_differences(stored, record);
@@ -130,29 +123,108 @@ begin
 end
 $$;
 comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
-  'Keeps one reviewed invoice, or says why not: { outcome: stored or unchanged, id } or { refused }. Another state of one '
-  'that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, differs }. '
-  'Workspace and app were derived and the record''s shape checked before. Granted to nobody.';
+  'Keeps one reviewed invoice in a book, or says why not: { outcome: stored or unchanged, id } or { refused }. Another '
+  'state of one that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, '
+  'differs }. Book and app were derived and the record''s shape checked before. Granted to nobody.';
 
-create or replace function ai.find_invoice(workspace uuid, app uuid, record jsonb, of_reference text)
-  returns ai.external_provider_invoices
+create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  added uuid;
+begin
+  -- Nothing is added where this reference is recorded, or the replaced one is replaced already.
+  if book = ai.platform_book() then
+    insert into ai.platform_provider_invoices (
+      provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
+    )
+    select r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start, r.period_end,
+      r.reviewed_at
+    from ai.invoice_of(record) r
+    on conflict do nothing
+    returning id into added;
+  else
+    insert into ai.external_provider_invoices (
+      workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
+      reviewed_at
+    )
+    select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
+      r.period_end, r.reviewed_at
+    from ai.invoice_of(record) r
+    on conflict do nothing
+    returning id into added;
+  end if;
+  return added;
+end
+$$;
+comment on function ai.add_invoice(uuid, uuid, jsonb) is
+  'Adds an invoice to a book unless its unique keys are taken. Returns its id or null.';
+
+create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select r
+  from jsonb_populate_record(null::ai.invoice_book_entries, jsonb_build_object(
+    'provider', ai.provider_name(record ->> 'provider'),
+    'account_id', record ->> 'accountId',
+    'reference', record ->> 'reference',
+    'kind', coalesce(record ->> 'kind', 'invoice'),
+    'replaces', record ->> 'replaces',
+    'amount_usd', record -> 'amountUsd',
+    'issued_on', record ->> 'issuedOn',
+    'period_start', record ->> 'periodStart',
+    'period_end', record ->> 'periodEnd',
+    'reviewed_at', record ->> 'reviewedAt'
+  )) r
+$$;
+comment on function ai.invoice_of(jsonb) is 'Returns a record as it is stored: defaults filled in, the provider''s name normalised.';
+
+create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
+  returns ai.invoice_book_entries
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
   select i
-  from ai.external_provider_invoices i
-  where i.workspace_id = workspace
+  from ai.invoice_book_entries i
+  where i.book_id = book
     and i.app_id = app
-    and i.provider = record ->> 'provider'
+    and i.provider = ai.provider_name(record ->> 'provider')
     and i.account_id is not distinct from record ->> 'accountId'
     and i.reference = of_reference
+  order by i.recorded_at, i.id
+  limit 1
 $$;
 comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
-  'Returns the invoice with a reference from a record''s provider and account, or nulls.';
+  'Returns the invoice with a reference from a record''s provider and account, the first recorded of several, or nulls.';
 
-create or replace function ai.invoice_differences(kept ai.external_provider_invoices, record jsonb) returns text[]
+create or replace function ai.find_replacement(book uuid, app uuid, record jsonb) returns ai.invoice_book_entries
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select i
+  from ai.invoice_book_entries i
+  where i.book_id = book
+    and i.app_id = app
+    and i.provider = ai.provider_name(record ->> 'provider')
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.replaces = record ->> 'replaces'
+  order by i.recorded_at, i.id
+  limit 1
+$$;
+comment on function ai.find_replacement(uuid, uuid, jsonb) is
+  'Returns the invoice that replaces what a record would replace, or nulls.';
+
+create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
   language sql
   stable
   security invoker
@@ -160,18 +232,19 @@ create or replace function ai.invoice_differences(kept ai.external_provider_invo
 as $$
   select array_remove(
     array[
-      case when (kept).kind <> coalesce(record ->> 'kind', 'invoice') then 'kind' end,
-      case when (kept).replaces is distinct from record ->> 'replaces' then 'replaces' end,
-      case when (kept).amount_usd <> (record ->> 'amountUsd')::numeric then 'amountUsd' end,
-      case when (kept).issued_on <> (record ->> 'issuedOn')::date then 'issuedOn' end,
-      case when (kept).period_start is distinct from (record ->> 'periodStart')::date then 'periodStart' end,
-      case when (kept).period_end is distinct from (record ->> 'periodEnd')::date then 'periodEnd' end,
-      case when (kept).reviewed_at <> (record ->> 'reviewedAt')::timestamptz then 'reviewedAt' end
+      case when (kept).kind <> r.kind then 'kind' end,
+      case when (kept).replaces is distinct from r.replaces then 'replaces' end,
+      case when (kept).amount_usd <> r.amount_usd then 'amountUsd' end,
+      case when (kept).issued_on <> r.issued_on then 'issuedOn' end,
+      case when (kept).period_start is distinct from r.period_start then 'periodStart' end,
+      case when (kept).period_end is distinct from r.period_end then 'periodEnd' end,
+      case when (kept).reviewed_at <> r.reviewed_at then 'reviewedAt' end
     ],
     null
   )
+  from ai.invoice_of(record) r
 $$;
-comment on function ai.invoice_differences(ai.external_provider_invoices, jsonb) is
+comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
   'By which fields a record of the same key is another state of an invoice; none for an identical retry.';
 
 create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
@@ -181,7 +254,7 @@ create or replace function ai.record_invoice_activity(workspace uuid, app uuid, 
   set search_path = ''
 as $$
   select private.log_workspace_change(
-    workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', record ->> 'provider', record ->> 'reference'),
+    workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', ai.provider_name(record ->> 'provider'), record ->> 'reference'),
     jsonb_strip_nulls(jsonb_build_object(
       'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
       'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
@@ -209,3 +282,9 @@ comment on trigger reject_invoice_change on ai.external_provider_invoices is 'Fo
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
   for each statement execute function ai.reject_invoice_change();
 comment on trigger reject_invoice_truncate on ai.external_provider_invoices is 'As reject_invoice_change.';
+create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
+  for each row execute function ai.reject_invoice_change();
+comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'For everyone, the table''s owner too.';
+create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
+  for each statement execute function ai.reject_invoice_change();
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';

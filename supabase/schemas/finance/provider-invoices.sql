@@ -41,7 +41,7 @@ comment on function private.list_provider_invoices_by_app_session(bytea, uuid, j
   'ai.provider_invoices_page for the session''s user, or {refused}.';
 
 create or replace function ai.provider_invoices_page(
-  workspace uuid, before jsonb, page_size integer, filter jsonb default '{}'
+  book uuid, before jsonb, page_size integer, filter jsonb default '{}'
 ) returns jsonb
   language sql
   stable
@@ -56,10 +56,10 @@ as $$
         'records', count(*),
         'replacedRecords', count(r.by_reference)
       )
-      from ai.external_provider_invoices i
+      from ai.invoice_book_entries i
       cross join lateral (select ai.month_days(filter ->> 'month') as days) m
       cross join lateral (select ai.invoice_replacement(i) as by_reference) r
-      where i.workspace_id = workspace and ai.invoice_matches(i, filter)
+      where i.book_id = book and ai.invoice_matches(i, filter)
     ),
     'records', (
       select coalesce(jsonb_agg(
@@ -68,8 +68,8 @@ as $$
       ), '[]')
       from (
         select *
-        from ai.external_provider_invoices i
-        where i.workspace_id = workspace
+        from ai.invoice_book_entries i
+        where i.book_id = book
           and ai.invoice_matches(i, filter)
           and (
             before is null
@@ -82,10 +82,10 @@ as $$
   )
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
-  'Returns a page of a workspace''s invoices, latest issued first, and the total of those that count. With a month in the '
+  'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
   'filter, the total has the shares of its days. Not granted to any role.';
 
-create or replace function ai.invoice_summary(invoice ai.external_provider_invoices) returns jsonb
+create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
   language sql
   stable
   security invoker
@@ -109,7 +109,8 @@ as $$
     'recordedAt', ai.utc_text_microseconds((invoice).recorded_at)
   )
 $$;
-comment on function ai.invoice_summary(ai.external_provider_invoices) is 'An invoice for its workspace''s members.';
+comment on function ai.invoice_summary(ai.invoice_book_entries) is
+  'An invoice for those who may read its book. In the platform''s, appId is ai.platform_book() and appName null.';
 
 create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
   language sql
@@ -130,23 +131,30 @@ comment on function ai.invoice_days(date, date, date) is
   'The days that an invoice is of: its period; where an edge is missing, to the edge of the other''s month; without any, '
   'the month that it was issued in.';
 
-create or replace function ai.invoice_replacement(invoice ai.external_provider_invoices) returns text
+create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
   language sql
   stable
   security invoker
 as $$
   select r.reference
-  from ai.external_provider_invoices r
-  where r.workspace_id = (invoice).workspace_id
+  from ai.invoice_book_entries r
+  where r.book_id = (invoice).book_id
     and r.app_id = (invoice).app_id
     and r.provider = (invoice).provider
-    and r.replaces = (invoice).reference
     and r.account_id is not distinct from (invoice).account_id
+    and (
+      r.replaces = (invoice).reference
+      -- Recorded twice under two spellings of the provider: the first counts.
+      or (r.reference = (invoice).reference and (r.recorded_at, r.id) < ((invoice).recorded_at, (invoice).id))
+    )
+  order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
+  limit 1
 $$;
-comment on function ai.invoice_replacement(ai.external_provider_invoices) is
-  'Returns the reference that replaces an invoice, which then no longer counts; null if it counts.';
+comment on function ai.invoice_replacement(ai.invoice_book_entries) is
+  'Returns the reference that counts in place of an invoice: the one that replaces it, or its own if it was recorded '
+  'before under another spelling of the provider. Null if the invoice counts.';
 
-create or replace function ai.invoice_amount(invoice ai.external_provider_invoices, within daterange default null) returns numeric
+create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
   language sql
   immutable
   security invoker
@@ -163,7 +171,7 @@ as $$
     end
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
-comment on function ai.invoice_amount(ai.external_provider_invoices, daterange) is
+comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
   'Returns what an invoice adds to totals in USD, in whole or for some of its days; negative for a credit note.';
 
 create or replace function ai.month_days(month text) returns daterange
@@ -178,19 +186,19 @@ as $$
 $$;
 comment on function ai.month_days(text) is 'Returns the days of a month, YYYY-MM; null for null.';
 
-create or replace function ai.invoice_matches(invoice ai.external_provider_invoices, filter jsonb) returns boolean
+create or replace function ai.invoice_matches(invoice ai.invoice_book_entries, filter jsonb) returns boolean
   language sql
   immutable
   security invoker
   set search_path = ''
 as $$
-  select (filter ->> 'provider' is null or filter ->> 'provider' = (invoice).provider)
+  select (filter ->> 'provider' is null or ai.provider_name(filter ->> 'provider') = (invoice).provider)
     and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from (invoice).account_id)
     and (
       filter ->> 'month' is null
       or ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) && ai.month_days(filter ->> 'month')
     )
 $$;
-comment on function ai.invoice_matches(ai.external_provider_invoices, jsonb) is
+comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
   'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
   'and month, YYYY-MM, that has days of it.';

@@ -42,7 +42,7 @@ comment on function private.reconcile_costs_by_app_session(bytea, uuid, timestam
   'ai.reconciliation_page for the session''s user, or {refused}.';
 
 create or replace function ai.reconciliation_page(
-  workspace uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
+  book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
 ) returns jsonb
   language plpgsql
   stable
@@ -51,14 +51,14 @@ create or replace function ai.reconciliation_page(
 as $$
 declare
   asked record := ai.reconciled_window(given_from, given_to);
-  visible boolean := ai.cost_visible(workspace);
+  visible boolean := ai.cost_visible(book);
 begin
   if asked.fault is not null then
     return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
   end if;
   return (
     with parts as materialized (
-      select * from ai.reconciled_costs(workspace, asked.window_from, asked.window_to)
+      select * from ai.reconciled_costs(book, asked.window_from, asked.window_to)
     ), months as (
       select
         p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
@@ -77,11 +77,16 @@ begin
             'invoices', p.invoices
           )
           order by p.account_id collate "C" nulls first
-        ) filter (where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account)), '[]') as accounts
+        ) filter (
+          where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account and p.account_id is not null)
+        ), '[]') as accounts
       from (
-        -- One run without an account leaves open what the month's accounts were charged.
-        select *, bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
-          as metered_by_account
+        -- One run without an account leaves open what the month's accounts were charged, unless it cost nothing: failed
+        -- calls and those that the sweep closed often name none.
+        select *, coalesce(
+          bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider),
+          bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+        ) as metered_by_account
         from parts q
       ) as p
       group by p.month, p.provider
@@ -100,6 +105,7 @@ begin
         )
         from months m
       ),
+      'clashes', ai.book_clashes(book, asked.window_from, asked.window_to),
       'records', (
         select coalesce(jsonb_agg(
           jsonb_build_object(
@@ -134,8 +140,8 @@ $$;
 comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
   'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
   'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
-  'of accounts unless all runs of the month and provider name theirs. Where it is hidden, only providers with imports or '
-  'invoices are listed.';
+  'of accounts unless all runs of the month and provider that cost something name theirs. Where it is hidden, only providers with imports or '
+  'invoices are listed. clashes as of ai.book_clashes.';
 
 -- Definer: as ai.reconcile_costs.
 create or replace function ai.compare_costs(
@@ -175,7 +181,7 @@ begin
     with providers as materialized (
       select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
       from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
-      where of_provider is null or p.provider = of_provider
+      where of_provider is null or p.provider = ai.provider_name(of_provider)
       group by p.provider
       having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)
     )
@@ -213,61 +219,6 @@ $$;
 comment on function ai.cost_comparison_page(uuid, timestamptz, timestamptz, text, text, integer) is
   'A page of the providers of a range by name, or one of them: what was metered and imported of each, and totals of all. '
   'Those of which nothing is known are left out; meteredUsd is null where the workspace hides it.';
-
-create or replace function ai.billing_provider(part ai.usage_daily) returns text
-  language sql
-  immutable
-  security invoker
-as $$
-  select coalesce(part.billing_name, part.provider_id, 'unknown')
-$$;
-comment on function ai.billing_provider(ai.usage_daily) is
-  'The provider''s name in imported costs and invoices: the billing name of the runs, else the provider''s id.';
-
-create or replace function ai.reconciled_costs(workspace uuid, window_from timestamptz, window_to timestamptz)
-  returns table (
-    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
-    records bigint, invoices bigint
-  )
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
-    coalesce(sum(s.requests), 0), count(s.imported), count(s.invoiced)
-  from (
-    select date_trunc('month', u.day::timestamp)::date as month, ai.billing_provider(u) as provider,
-      u.billing_account as account_id, u.cost_usd as metered, null::numeric as imported, null::numeric as invoiced,
-      u.requests
-    from ai.usage_between(workspace, window_from, window_to) u
-    union all
-    select date_trunc('month', (c.cost).occurred_at at time zone 'UTC')::date, (c.cost).provider, (c.cost).account_id,
-      null, (c.cost).amount_usd, null, null
-    from ai.provider_costs_in_totals(workspace, window_from, window_to) c
-    where c.counted
-    union all
-    select m.first_day::date, i.provider, i.account_id, null, null,
-      ai.invoice_amount(i, daterange(m.first_day::date, (m.first_day + interval '1 month')::date) * w.days), null
-    from ai.external_provider_invoices i
-    cross join (
-      -- The days that begin in the window.
-      select daterange(
-        ((window_from + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date,
-        ((window_to + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date
-      ) as days
-    ) w
-    cross join lateral (select ai.invoice_days(i.period_start, i.period_end, i.issued_on) * w.days as days) d
-    cross join lateral generate_series(
-      date_trunc('month', lower(d.days)::timestamp), upper(d.days) - interval '1 day', interval '1 month'
-    ) as m (first_day)
-    where i.workspace_id = workspace and not isempty(d.days) and ai.invoice_replacement(i) is null
-  ) as s
-  group by s.month, s.provider, s.account_id
-$$;
-comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
-  'Metered, imported and invoiced cost by month, provider and account. Runs count for ai.billing_provider and the account '
-  'that they name, if any. An invoice is spread over its days (ai.invoice_days), and a replaced one does not count.';
 
 create or replace function ai.reconciled_window(
   given_from timestamptz, given_to timestamptz, out window_from timestamptz, out window_to timestamptz, out fault text

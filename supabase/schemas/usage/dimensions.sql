@@ -1,4 +1,4 @@
--- What a run is summed by: its provider, and the histogram bucket of its duration.
+-- What a run is summed by: its provider, the histogram bucket of its duration, and whether it is an estimate.
 
 create or replace function ai.run_provider(routes jsonb, route smallint) returns text
   language sql
@@ -56,3 +56,14 @@ $$;
 comment on function ai.latency_mark(integer) is
   'One run in its bucket, as a number with twelve digits for each: sums of marks are histograms, and adding numbers is '
   'what Postgres does fastest. Null without a duration.';
+
+create or replace function ai.is_estimated(usage_source ai.usage_source, swept boolean) returns boolean
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select usage_source in ('provider_partial', 'estimated_partial') and not swept
+$$;
+comment on function ai.is_estimated(ai.usage_source, boolean) is
+  'Whether a run''s usage was estimated in part or in whole, other than by the sweep.';

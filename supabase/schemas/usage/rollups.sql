@@ -104,7 +104,8 @@ begin
 end
 $$;
 comment on function ai.detail_older_usage_days(integer) is
-  'Sums sealed days again that have no members and labels yet, newest first, at most max_days. Returns their number.';
+  'Sums sealed days again that have no details (members, labels, estimated and closed runs) yet, newest first, at most '
+  'max_days. Returns their number.';
 
 create or replace function ai.workspaces_used_on(day date) returns uuid[]
   language sql
@@ -157,7 +158,9 @@ as $$
     coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
     coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
     coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
-    r.billing_name, r.billing_account, r.actor_id
+    r.billing_name, r.billing_account, r.actor_id,
+    count(*) filter (where ai.is_estimated(r.usage_source, r.swept)),
+    count(*) filter (where r.swept)
   from ai.runs r
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
   group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id

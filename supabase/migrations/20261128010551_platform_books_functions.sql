@@ -1,0 +1,1432 @@
+-- Generated from supabase/schemas by npm run db:migration.
+set lock_timeout = '500ms';
+
+drop function ai.billing_provider(ai.usage_daily);
+
+drop function ai.invoice_amount(ai.external_provider_invoices, daterange);
+
+drop function ai.invoice_differences(ai.external_provider_invoices, jsonb);
+
+drop function ai.invoice_matches(ai.external_provider_invoices, jsonb);
+
+drop function ai.invoice_recorder(ai.external_provider_invoices);
+
+drop function ai.invoice_replacement(ai.external_provider_invoices);
+
+drop function ai.invoice_summary(ai.external_provider_invoices);
+
+drop function ai.reconciled_costs(uuid, timestamp with time zone, timestamp with time zone);
+
+drop function ai.invoice_comparison(uuid, jsonb, uuid);
+
+drop function ai.store_provider_invoice(uuid, uuid, jsonb);
+
+drop function ai.find_invoice(uuid, uuid, jsonb, text);
+
+drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
+
+drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
+
+create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
+  language sql
+  immutable
+  security invoker
+as $$
+  select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
+$$;
+
+create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with asked as (
+    select daterange(
+      (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date, '[]'
+    ) as days
+  ), clashes as (
+    select 'cost' as kind, c.provider, c.spellings, c.account_id, c.external_run_id as name
+    from asked a
+    cross join ai.cost_clashes(book) c
+    where
+      -- Once a query, on an index of such rows alone. Without any, no record is read.
+      (select exists (
+        select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
+      ))
+      and daterange(c.from_day, c.to_day, '[]') && a.days
+    union all
+    select 'invoice', i.provider, array_agg(i.spelling order by i.spelling collate "C"), i.account_id, i.reference
+    from ai.invoice_book_entries i
+    cross join asked a
+    where i.book_id = book
+    group by i.app_id, i.provider, i.account_id, i.reference, a.days
+    having count(*) > 1 and bool_or(ai.invoice_days(i.period_start, i.period_end, i.issued_on) && a.days)
+  )
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'kind', c.kind,
+      'provider', c.provider,
+      'spellings', c.spellings,
+      'accountId', c.account_id,
+      case c.kind when 'cost' then 'externalRunId' else 'reference' end, c.name
+    )
+    order by c.kind, c.provider collate "C", c.account_id collate "C", c.name collate "C"
+  ), '[]')
+  from (select * from clashes limit 100) c
+$$;
+
+-- Definer: as ai.list_linked_apps.
+create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  if not ai.app_can_act_in_workspace(app, workspace) then
+    return '{"outcome": "app_not_linked"}';
+  end if;
+  return ai.invoice_review(workspace, app, record);
+end
+$$;
+
+create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  kept ai.invoice_book_entries;
+begin
+  if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
+    return '{"outcome": "not_issued_yet"}';
+  end if;
+  kept := ai.find_invoice(book, app, record, record ->> 'reference');
+  return jsonb_build_object(
+    'outcome', 'reviewed',
+    'reviewedAt', ai.utc_text_microseconds(now()),
+    'appName', ai.app_label(app),
+    'kept', case when kept.id is not null then ai.invoice_summary(kept) end,
+    'differs', case when kept.id is not null then to_jsonb(array_remove(
+      ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
+    )) end,
+    'comparison', ai.invoice_comparison(book, record || jsonb_build_object('appId', app), kept.id)
+  );
+end
+$$;
+
+create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  kept ai.invoice_book_entries;
+begin
+  select * into kept from ai.invoice_book_entries i where i.id = invoice_id and i.book_id = book;
+  if not found then
+    return '{"outcome": "not_found"}';
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'invoice', ai.invoice_summary(kept),
+    'recorded', ai.invoice_recorder(kept),
+    'comparison', ai.invoice_comparison(book, ai.invoice_summary(kept), kept.id)
+  );
+end
+$$;
+
+create or replace function ai.invoice_comparison(book uuid, record jsonb, own_id uuid default null) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  days daterange := ai.invoice_days(
+    (record ->> 'periodStart')::date, (record ->> 'periodEnd')::date, (record ->> 'issuedOn')::date
+  );
+  first_day date := lower(days);
+  last_day date := upper(days) - 1;
+  window_from timestamptz := first_day::timestamp at time zone 'UTC';
+  window_to timestamptz := (last_day + 1)::timestamp at time zone 'UTC';
+  of_provider text := ai.provider_name(record ->> 'provider');
+  own_amount numeric := case
+    when record ->> 'replacedBy' is not null then 0
+    else (record ->> 'amountUsd')::numeric * case record ->> 'kind' when 'credit_note' then -1 else 1 end
+  end;
+  imported record;
+  others record;
+begin
+  -- Longer than any report: such a period says nothing of what it compares with.
+  if last_day - first_day >= 366 then
+    return null;
+  end if;
+  select coalesce(sum((c.cost).amount_usd), 0) as amount, count(*) as records into imported
+  from ai.provider_costs_in_totals(book, window_from, window_to) c
+  where c.counted
+    and (c.cost).provider = of_provider
+    and (c.cost).account_id is not distinct from record ->> 'accountId';
+  select coalesce(sum(ai.invoice_amount(i, days)), 0) as amount, count(*) as invoices into others
+  from ai.invoice_book_entries i
+  where i.book_id = book
+    and i.provider = of_provider
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.id is distinct from own_id
+    and ai.invoice_replacement(i) is null
+    -- The one that it replaces: references are unique within an app.
+    and (i.app_id, i.reference) is distinct from (
+      coalesce((record ->> 'appId')::uuid, ai.platform_book()), record ->> 'replaces'
+    )
+    and ai.invoice_days(i.period_start, i.period_end, i.issued_on) && days;
+  return jsonb_build_object(
+    'firstDay', first_day,
+    'lastDay', last_day,
+    'meteredUsd', case when ai.cost_visible(book) then (
+      select trim_scale(coalesce(sum(m.metered), 0))::text
+      from ai.metered_costs(book, window_from, window_to) m
+      where m.provider = of_provider and coalesce(m.account_id = record ->> 'accountId', true)
+    ) end,
+    'importedUsd', trim_scale(imported.amount)::text,
+    'importedRecords', imported.records,
+    'importedDifferenceUsd', trim_scale(own_amount + others.amount - imported.amount)::text,
+    'otherInvoicesUsd', trim_scale(others.amount)::text,
+    'otherInvoices', others.invoices
+  );
+end
+$$;
+
+create or replace function ai.invoice_recorder(invoice ai.invoice_book_entries) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when (invoice).book_id = ai.platform_book()
+      then jsonb_build_object('by', 'person', 'name', private.last_admin_action('platform invoice ' || (invoice).id) ->> 'actorEmail')
+    else (
+      select jsonb_build_object(
+        'by', case when l.actor_id is null then 'app' else 'person' end,
+        'name', case
+          when l.actor_id is null then ai.app_label((invoice).app_id)
+          else (select p.display_name from public.profiles p where p.id = l.actor_id)
+        end
+      )
+      from public.workspace_audit_log l
+      where l.action = 'provider_invoice.recorded'
+        and l.subject_id = (invoice).id
+        and l.workspace_id = (invoice).book_id
+    )
+  end
+$$;
+
+create or replace function ai.store_provider_invoice(book uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  issued date := (record ->> 'issuedOn')::date;
+  reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
+  replaced ai.invoice_book_entries;
+  stored ai.invoice_book_entries;
+  stored_id uuid;
+  differing text[];
+begin
+  if reviewed > now() then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'reviewedAt', 'message', 'reviewedAt must not be in the future.'
+    );
+  end if;
+  if reviewed < issued::timestamp at time zone 'UTC' then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'reviewedAt', 'message', 'An invoice is reviewed after it was issued.'
+    );
+  end if;
+
+  replaced := ai.find_invoice(book, app, record, record ->> 'replaces');
+  if record ->> 'replaces' is not null and replaced.id is null then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'replaces',
+      'message', 'replaces must name an earlier reference of the same app, provider and account.'
+    );
+  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
+    return jsonb_build_object(
+      'refused', 'invalid_request', 'param', 'kind',
+      'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
+    );
+  end if;
+
+  -- Rows under an older spelling of the provider are not in the way of the unique keys.
+  stored := ai.find_invoice(book, app, record, record ->> 'reference');
+  if stored.id is null then
+    stored := ai.find_replacement(book, app, record);
+  end if;
+  if stored.id is null then
+    stored_id := ai.add_invoice(book, app, record);
+    if stored_id is not null then
+      return jsonb_build_object('outcome', 'stored', 'id', stored_id);
+    end if;
+    -- A concurrent call recorded this reference, or another replacement.
+    stored := ai.find_invoice(book, app, record, record ->> 'reference');
+    if stored.id is null then
+      stored := ai.find_replacement(book, app, record);
+    end if;
+  end if;
+
+  if stored.reference <> record ->> 'reference' then
+    return jsonb_build_object(
+      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb, 'param', 'replaces',
+      'message', format('%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', stored.reference)
+    );
+  end if;
+  differing := ai.invoice_differences(stored, record);
+  if differing = '{}' then
+    return jsonb_build_object('outcome', 'unchanged', 'id', stored.id);
+  end if;
+  return jsonb_build_object('refused', 'invoice_conflict', 'id', stored.id, 'differs', to_jsonb(differing));
+end
+$$;
+
+create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  added uuid;
+begin
+  -- Nothing is added where this reference is recorded, or the replaced one is replaced already.
+  if book = ai.platform_book() then
+    insert into ai.platform_provider_invoices (
+      provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
+    )
+    select r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start, r.period_end,
+      r.reviewed_at
+    from ai.invoice_of(record) r
+    on conflict do nothing
+    returning id into added;
+  else
+    insert into ai.external_provider_invoices (
+      workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
+      reviewed_at
+    )
+    select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
+      r.period_end, r.reviewed_at
+    from ai.invoice_of(record) r
+    on conflict do nothing
+    returning id into added;
+  end if;
+  return added;
+end
+$$;
+
+create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select r
+  from jsonb_populate_record(null::ai.invoice_book_entries, jsonb_build_object(
+    'provider', ai.provider_name(record ->> 'provider'),
+    'account_id', record ->> 'accountId',
+    'reference', record ->> 'reference',
+    'kind', coalesce(record ->> 'kind', 'invoice'),
+    'replaces', record ->> 'replaces',
+    'amount_usd', record -> 'amountUsd',
+    'issued_on', record ->> 'issuedOn',
+    'period_start', record ->> 'periodStart',
+    'period_end', record ->> 'periodEnd',
+    'reviewed_at', record ->> 'reviewedAt'
+  )) r
+$$;
+
+create or replace function ai.find_invoice(book uuid, app uuid, record jsonb, of_reference text)
+  returns ai.invoice_book_entries
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select i
+  from ai.invoice_book_entries i
+  where i.book_id = book
+    and i.app_id = app
+    and i.provider = ai.provider_name(record ->> 'provider')
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.reference = of_reference
+  order by i.recorded_at, i.id
+  limit 1
+$$;
+
+create or replace function ai.find_replacement(book uuid, app uuid, record jsonb) returns ai.invoice_book_entries
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select i
+  from ai.invoice_book_entries i
+  where i.book_id = book
+    and i.app_id = app
+    and i.provider = ai.provider_name(record ->> 'provider')
+    and i.account_id is not distinct from record ->> 'accountId'
+    and i.replaces = record ->> 'replaces'
+  order by i.recorded_at, i.id
+  limit 1
+$$;
+
+create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select array_remove(
+    array[
+      case when (kept).kind <> r.kind then 'kind' end,
+      case when (kept).replaces is distinct from r.replaces then 'replaces' end,
+      case when (kept).amount_usd <> r.amount_usd then 'amountUsd' end,
+      case when (kept).issued_on <> r.issued_on then 'issuedOn' end,
+      case when (kept).period_start is distinct from r.period_start then 'periodStart' end,
+      case when (kept).period_end is distinct from r.period_end then 'periodEnd' end,
+      case when (kept).reviewed_at <> r.reviewed_at then 'reviewedAt' end
+    ],
+    null
+  )
+  from ai.invoice_of(record) r
+$$;
+
+create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  select private.log_workspace_change(
+    workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', ai.provider_name(record ->> 'provider'), record ->> 'reference'),
+    jsonb_strip_nulls(jsonb_build_object(
+      'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
+      'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
+    ))
+  )
+$$;
+
+create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
+  for each row execute function ai.reject_invoice_change();
+
+create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
+  for each statement execute function ai.reject_invoice_change();
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.list_platform_costs(
+  month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.provider_costs_page(
+    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
+    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', before, page_size, filter
+  )
+  from (select date_trunc('month', month::timestamp)::date as first_day) m
+$$;
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.read_invoice(ai.platform_book(), invoice_id)
+$$;
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.review_platform_invoice(record jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
+$$;
+
+-- Definer: the service role cannot write invoices.
+create or replace function private.record_platform_invoice(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  record jsonb := change -> 'record';
+  answer jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  answer := ai.store_provider_invoice(ai.platform_book(), ai.platform_book(), record);
+  if answer ->> 'outcome' = 'stored' then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'books.record_invoice',
+      'target', 'platform invoice ' || (answer ->> 'id'),
+      'after', jsonb_strip_nulls(record) || jsonb_build_object('provider', ai.provider_name(record ->> 'provider'))
+    ));
+  end if;
+  return answer;
+end
+$$;
+
+create or replace function ai.account_workspaces(parts ai.platform_part[], of_account text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with days as materialized (
+    select p.day, coalesce(sum(p.imported), 0) - coalesce(sum(p.metered), 0) as amount
+    from unnest(parts) p
+    where p.kind in ('metered', 'booked') and (of_account is null or p.account_id = of_account)
+    group by p.day
+    having coalesce(sum(p.imported), 0) - coalesce(sum(p.metered), 0) >= 0.005
+  )
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'workspaceId', s.workspace_id, 'name', w.name, 'meteredUsd', trim_scale(s.metered)::text, 'daysWithoutRuns', g.days
+    )
+    order by cardinality(g.days) desc, s.metered desc, s.workspace_id
+  ), '[]')
+  from (
+    select p.workspace_id, sum(p.metered) as metered, array_agg(p.day) filter (where p.runs > 0) as used
+    from unnest(parts) p
+    where p.kind = 'metered' and (of_account is null or p.account_id = of_account)
+    group by p.workspace_id
+    having sum(p.runs) > 0
+    order by sum(p.metered) desc
+    limit 100
+  ) s
+  cross join lateral (
+    select array(select d.day from days d where d.day <> all (s.used) order by d.day) as days
+  ) g
+  left join public.workspaces w on w.id = s.workspace_id
+$$;
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.explain_platform_month(month date, provider text) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+  -- Days are in UTC.
+  set timezone = 'UTC'
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  first_day date := date_trunc('month', month::timestamp);
+  end_day date := first_day + interval '1 month';
+  of_provider text := ai.provider_name(provider);
+  parts ai.platform_part[];
+begin
+  parts := array(
+    select p from ai.platform_month_parts(first_day, end_day, of_provider) p
+  );
+  return jsonb_build_object(
+    'outcome', 'explained',
+    'month', to_char(first_day, 'YYYY-MM'),
+    'provider', of_provider,
+    'workspaces', ai.platform_workspaces(parts),
+    'days', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'day', d.day,
+        'accountId', d.account_id,
+        'meteredUsd', trim_scale(d.metered)::text,
+        'importedUsd', trim_scale(d.imported)::text
+      ) order by d.day, d.account_id collate "C" nulls first), '[]')
+      from (
+        select p.day, p.account_id, coalesce(sum(p.metered), 0) as metered, coalesce(sum(p.imported), 0) as imported
+        from unnest(parts) p
+        where p.kind in ('metered', 'booked') and (p.metered is not null or p.imported is not null)
+        group by p.day, p.account_id
+      ) d
+    ),
+    'causes', ai.platform_causes(parts)
+  );
+end
+$$;
+
+create or replace function ai.workspaces_with_books() returns setof uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- One step in an index for each workspace: reading all records would take longer the more there are.
+  with recursive with_costs (id) as (
+    (select c.workspace_id from ai.external_provider_costs c order by c.workspace_id limit 1)
+    union all
+    select (
+      select c.workspace_id from ai.external_provider_costs c where c.workspace_id > w.id order by c.workspace_id limit 1
+    )
+    from with_costs w
+    where w.id is not null
+  ), with_invoices (id) as (
+    (select i.workspace_id from ai.external_provider_invoices i order by i.workspace_id limit 1)
+    union all
+    select (
+      select i.workspace_id from ai.external_provider_invoices i where i.workspace_id > w.id order by i.workspace_id limit 1
+    )
+    from with_invoices w
+    where w.id is not null
+  )
+  select id from with_costs where id is not null
+  union
+  select id from with_invoices where id is not null
+$$;
+
+create or replace function ai.platform_workspaces(parts ai.platform_part[]) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- Windows in place of joins: Postgres does not know how many parts there are.
+  with sums as (
+    select p.kind, p.workspace_id, p.account_id, coalesce(sum(p.metered), 0) as metered, coalesce(sum(p.runs), 0) as runs,
+      coalesce(sum(p.estimated_runs), 0) as estimated_runs, coalesce(sum(p.closed_runs), 0) as closed_runs,
+      sum(p.imported) as imported, coalesce(sum(p.invoiced), 0) as invoiced
+    from unnest(parts) p
+    where p.kind in ('metered', 'own')
+    group by p.kind, p.workspace_id, p.account_id
+  ), placed as (
+    select s.*,
+      bool_or(s.kind = 'metered') over (partition by s.workspace_id, s.account_id) as is_named,
+      bool_or(s.kind = 'metered' and s.account_id is null) over (partition by s.workspace_id) as has_unnamed
+    from sums s
+  ), figures as (
+    select p.workspace_id,
+      -- Its own records of accounts that none of its runs name are compared with its runs that name none.
+      case when p.is_named or not p.has_unnamed then p.account_id end as account_id,
+      sum(p.metered) as metered, sum(p.runs) as runs, sum(p.estimated_runs) as estimated_runs,
+      sum(p.closed_runs) as closed_runs, sum(p.imported) as imported, sum(p.invoiced) as invoiced
+    from placed p
+    group by 1, 2
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'workspaceId', f.workspace_id,
+    'name', w.name,
+    'accountId', f.account_id,
+    'meteredUsd', trim_scale(f.metered)::text,
+    'runs', f.runs,
+    'estimatedRuns', f.estimated_runs,
+    'closedRuns', f.closed_runs,
+    'importedUsd', trim_scale(coalesce(f.imported, 0))::text,
+    'invoicedUsd', trim_scale(f.invoiced)::text,
+    'differenceUsd', trim_scale(f.imported - f.metered)::text
+  ) order by abs(f.imported - f.metered) desc nulls last, f.metered desc, f.workspace_id, f.account_id collate "C"), '[]')
+  from figures f
+  left join public.workspaces w on w.id = f.workspace_id
+$$;
+
+create or replace function ai.invoice_replacement(invoice ai.invoice_book_entries) returns text
+  language sql
+  stable
+  security invoker
+as $$
+  select r.reference
+  from ai.invoice_book_entries r
+  where r.book_id = (invoice).book_id
+    and r.app_id = (invoice).app_id
+    and r.provider = (invoice).provider
+    and r.account_id is not distinct from (invoice).account_id
+    and (
+      r.replaces = (invoice).reference
+      -- Recorded twice under two spellings of the provider: the first counts.
+      or (r.reference = (invoice).reference and (r.recorded_at, r.id) < ((invoice).recorded_at, (invoice).id))
+    )
+  order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
+  limit 1
+$$;
+
+create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  -- Shares are differences of rounded sums, so that adjacent ranges add up to the amount.
+  select case (invoice).kind when 'credit_note' then -1 else 1 end
+    * case
+      when within is null then (invoice).amount_usd
+      when isempty(d.days * within) then 0
+      else
+        round((invoice).amount_usd * (upper(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+        - round((invoice).amount_usd * (lower(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+    end
+  from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
+$$;
+
+create or replace function ai.invoice_matches(invoice ai.invoice_book_entries, filter jsonb) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select (filter ->> 'provider' is null or ai.provider_name(filter ->> 'provider') = (invoice).provider)
+    and (not filter ? 'accountId' or filter ->> 'accountId' is not distinct from (invoice).account_id)
+    and (
+      filter ->> 'month' is null
+      or ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) && ai.month_days(filter ->> 'month')
+    )
+$$;
+
+create or replace function ai.reconciliation_page(
+  book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(book);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with parts as materialized (
+      select * from ai.reconciled_costs(book, asked.window_from, asked.window_to)
+    ), months as (
+      select
+        p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
+        sum(p.runs) as runs, sum(p.records) as records, sum(p.invoices) as invoices,
+        coalesce(jsonb_agg(
+          jsonb_build_object(
+            'accountId', p.account_id,
+            'meteredUsd', case when visible and p.metered_by_account then trim_scale(p.metered)::text end,
+            'importedUsd', trim_scale(p.imported)::text,
+            'invoicedUsd', trim_scale(p.invoiced)::text,
+            'importedDifferenceUsd',
+              case when visible and p.metered_by_account then trim_scale(p.imported - p.metered)::text end,
+            'invoicedDifferenceUsd', trim_scale(p.invoiced - p.imported)::text,
+            'runs', case when p.metered_by_account then p.runs end,
+            'importedRecords', p.records,
+            'invoices', p.invoices
+          )
+          order by p.account_id collate "C" nulls first
+        ) filter (
+          where p.records > 0 or p.invoices > 0 or (visible and p.metered_by_account and p.account_id is not null)
+        ), '[]') as accounts
+      from (
+        -- One run without an account leaves open what the month's accounts were charged, unless it cost nothing: failed
+        -- calls and those that the sweep closed often name none.
+        select *, coalesce(
+          bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider),
+          bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+        ) as metered_by_account
+        from parts q
+      ) as p
+      group by p.month, p.provider
+      having visible or sum(p.records) > 0 or sum(p.invoices) > 0
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(m.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(m.imported), 0))::text,
+          'invoicedUsd', trim_scale(coalesce(sum(m.invoiced), 0))::text,
+          'records', count(*)
+        )
+        from months m
+      ),
+      'clashes', ai.book_clashes(book, asked.window_from, asked.window_to),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'month', to_char(m.month, 'YYYY-MM'),
+            'provider', m.provider,
+            'meteredUsd', case when visible then trim_scale(m.metered)::text end,
+            'importedUsd', trim_scale(m.imported)::text,
+            'invoicedUsd', trim_scale(m.invoiced)::text,
+            'importedDifferenceUsd', case when visible then trim_scale(m.imported - m.metered)::text end,
+            'invoicedDifferenceUsd', trim_scale(m.invoiced - m.imported)::text,
+            'runs', m.runs,
+            'importedRecords', m.records,
+            'invoices', m.invoices,
+            'accounts', m.accounts
+          )
+          order by m.month desc, m.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from months m
+          where after is null
+            or m.month < (after[1] || '-01')::date
+            or (m.month = (after[1] || '-01')::date and m.provider collate "C" > after[2] collate "C")
+          order by m.month desc, m.provider collate "C"
+          limit page_size
+        ) m
+      )
+    )
+  );
+end
+$$;
+
+create or replace function ai.cost_comparison_page(
+  workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
+) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  asked record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if asked.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  end if;
+  return (
+    with providers as materialized (
+      select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
+      from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
+      where of_provider is null or p.provider = ai.provider_name(of_provider)
+      group by p.provider
+      having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'totals', (
+        select jsonb_build_object(
+          'meteredUsd', case when visible then trim_scale(coalesce(sum(p.metered), 0))::text end,
+          'importedUsd', trim_scale(coalesce(sum(p.imported), 0))::text,
+          'providers', count(*)
+        )
+        from providers p
+      ),
+      'records', (
+        select coalesce(jsonb_agg(
+          jsonb_build_object(
+            'provider', p.provider,
+            'meteredUsd', case when visible then trim_scale(p.metered)::text end,
+            'importedUsd', trim_scale(p.imported)::text
+          )
+          order by p.provider collate "C"
+        ), '[]')
+        from (
+          select *
+          from providers p
+          where after is null or p.provider collate "C" > after collate "C"
+          order by p.provider collate "C"
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+
+create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
+  returns table (
+    workspace_id uuid, day date, provider_id text, billing_name text, billing_account text, requests numeric, failed numeric,
+    input_tokens numeric, output_tokens numeric, cost_usd numeric, estimated_runs numeric, closed_runs numeric
+  )
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+  -- Days are in UTC. A generic plan would read all sums.
+  set timezone = 'UTC'
+  set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  detailed boolean := of_provider is not null;
+  live_from date := (select s.before from ai.usage_sealed_days s);
+  sums_from date := case
+    when detailed then (select least(s.detailed_from, s.before) from ai.usage_sealed_days s) else '-infinity'
+  end;
+  live_start timestamptz := greatest(first_day, live_from);
+  summed_start timestamptz := least(last_day + 1, sums_from);
+  range_start timestamptz := first_day;
+  range_end timestamptz := last_day + 1;
+  changed_days date[] := array(
+    select distinct c.day
+    from ai.usage_changed_days c
+    where c.day between first_day and last_day and c.day >= sums_from and c.day < live_from
+  );
+begin
+  return query
+    with changed as (
+      select distinct c.workspace_id, c.day
+      from ai.usage_changed_days c
+      where c.day = any (changed_days)
+    ), parts as (
+      -- Each part is grouped by itself: with few groups, Postgres hashes instead of sorting.
+      select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
+        u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
+        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
+        sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
+      from ai.usage_daily u
+      where u.day between greatest(first_day, sums_from) and least(last_day, live_from - 1) and u.day <> all (changed_days)
+        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
+        u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
+        sum(u.estimated_runs), sum(u.closed_runs)
+      from ai.usage_daily u
+      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
+        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then s.workspace_id end, case when detailed then s.day end, s.provider_id, s.billing_name,
+        s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens), sum(s.output_tokens), sum(s.cost_usd),
+        sum(s.estimated_runs), sum(s.closed_runs)
+      from changed c
+      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
+      where not detailed or s.closed_runs > 0 or ai.billing_provider(s.billing_name, s.provider_id) = of_provider
+      group by 1, 2, s.provider_id, s.billing_name, s.billing_account
+      union all
+      select case when detailed then r.workspace_id end, case when detailed then r.created_at::date end,
+        ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
+        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd),
+        count(*) filter (where ai.is_estimated(r.usage_source, r.swept)), count(*) filter (where r.swept)
+      from (
+        select * from ai.runs l where l.created_at >= live_start and l.created_at < range_end
+        union all
+        select * from ai.runs o where o.created_at >= range_start and o.created_at < summed_start
+      ) as r
+      where not detailed or r.swept or ai.billing_provider(r.billing_name, ai.run_provider(r.routes, r.route)) = of_provider
+      group by 1, 2, 3, r.billing_name, r.billing_account
+    )
+    select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
+      sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
+    from parts p
+    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account;
+end
+$$;
+
+-- Definer: as private.list_provider_health.
+create or replace function private.list_provider_usage(first_day date, last_day date) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'provider', t.provider_id,
+    'billingName', t.billing_name,
+    'billingAccount', t.billing_account,
+    'requests', t.requests,
+    'failed', t.failed,
+    'inputTokens', t.input_tokens,
+    'outputTokens', t.output_tokens,
+    'costUsd', trim_scale(t.cost_usd)::text
+  ) order by t.cost_usd desc, t.provider_id, t.billing_name, t.billing_account), '[]')
+  from ai.platform_usage(first_day, last_day) t
+$$;
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (month date, provider text, account_id text, metered numeric, runs numeric)
+  language sql
+  stable
+  security invoker
+as $$
+  select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
+    u.cost_usd, u.requests
+  from ai.usage_between(book, window_from, window_to) u
+  union all
+  select date_trunc('month', window_from at time zone 'UTC')::date, ai.billing_provider(p.billing_name, p.provider_id),
+    p.billing_account, p.cost_usd, p.requests
+  from ai.platform_usage(
+    (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date
+  ) p
+  where book = ai.platform_book()
+$$;
+
+-- As ai.sum_usage, part of its callers' plans.
+create or replace function ai.booked_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (day date, provider text, account_id text, imported numeric, invoiced numeric)
+  language sql
+  stable
+  security invoker
+as $$
+  select ((c.cost).occurred_at at time zone 'UTC')::date, (c.cost).provider, (c.cost).account_id, (c.cost).amount_usd,
+    null::numeric
+  from ai.provider_costs_in_totals(book, window_from, window_to) c
+  where c.counted
+  union all
+  select m.first_day::date, i.provider, i.account_id, null,
+    ai.invoice_amount(i, daterange(m.first_day::date, (m.first_day + interval '1 month')::date) * w.days)
+  from ai.invoice_book_entries i
+  cross join (
+    -- The days that begin in the window.
+    select daterange(
+      ((window_from + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date,
+      ((window_to + interval '1 day' - interval '1 microsecond') at time zone 'UTC')::date
+    ) as days
+  ) w
+  cross join lateral (select ai.invoice_days(i.period_start, i.period_end, i.issued_on) * w.days as days) d
+  cross join lateral generate_series(
+    date_trunc('month', lower(d.days)::timestamp), upper(d.days) - interval '1 day', interval '1 month'
+  ) as m (first_day)
+  where i.book_id = book and not isempty(d.days) and ai.invoice_replacement(i) is null
+$$;
+
+create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (
+    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
+    records bigint, invoices bigint
+  )
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
+    coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
+  from (
+    select m.month, m.provider, m.account_id, m.metered, null::numeric as imported, null::numeric as invoiced, m.runs
+    from ai.metered_costs(book, window_from, window_to) m
+    union all
+    select date_trunc('month', b.day::timestamp)::date, b.provider, b.account_id, null, b.imported, b.invoiced, null
+    from ai.booked_costs(book, window_from, window_to) b
+  ) as s
+  group by s.month, s.provider, s.account_id
+$$;
+
+-- Definer: as ai.list_linked_apps.
+create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      then ai.read_invoice(workspace, invoice_id)
+    else '{"outcome": "not_allowed"}'
+  end
+$$;
+
+-- Definer: functions about runs and books are not granted to the service role.
+create or replace function private.reconcile_platform(month date) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select (page - 'from' - 'to') || jsonb_build_object('month', to_char(m.first_day, 'YYYY-MM'))
+  from (select date_trunc('month', month::timestamp)::date as first_day) m
+  cross join lateral ai.reconciliation_page(
+    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
+    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', null, null
+  ) as page
+$$;
+
+create or replace function ai.platform_causes(parts ai.platform_part[]) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with totals as (
+    select
+      coalesce(sum(p.metered), 0) as metered,
+      coalesce(sum(p.imported) filter (where p.kind = 'booked'), 0) as imported,
+      coalesce(sum(p.invoiced) filter (where p.kind = 'booked'), 0) as invoiced,
+      count(p.imported) filter (where p.kind = 'booked') > 0 as has_costs,
+      count(p.invoiced) filter (where p.kind = 'booked') > 0 as has_invoices,
+      -- Runs and records that name no account may be of any: then accounts cannot be told apart.
+      coalesce(bool_or(p.account_id is null and (p.metered <> 0 or (p.kind = 'booked' and p.imported <> 0))), false) as pooled
+    from unnest(parts) p
+  ), days as (
+    select case when not t.pooled then p.account_id end as account_id, p.day, coalesce(sum(p.metered), 0) as metered,
+      coalesce(sum(p.runs), 0) as runs, coalesce(sum(p.imported), 0) as imported, count(p.imported) as records
+    from unnest(parts) p
+    cross join totals t
+    where t.has_costs and p.kind in ('metered', 'booked') and (p.imported is not null or p.runs > 0)
+    group by 1, 2
+  ), accounts as (
+    select d.account_id, sum(d.metered) as metered, sum(d.imported) as imported, sum(d.runs) as runs, sum(d.records) as records
+    from days d
+    group by d.account_id
+  ), spaces as (
+    -- What its own book says that its runs cost: its imports, or without any its invoices.
+    select p.workspace_id, coalesce(sum(p.imported), sum(p.invoiced)) - coalesce(sum(p.metered), 0) as amount,
+      sum(p.estimated_runs) as estimated_runs, sum(p.closed_runs) as closed_runs
+    from unnest(parts) p
+    where p.kind in ('metered', 'own')
+    group by p.workspace_id
+  ), differing as (
+    select t.*, case when t.has_costs then t.imported when t.has_invoices then t.invoiced end - t.metered as amount
+    from totals t
+  ), causes as (
+    select 1 as rank, 'workspace_costs_above_metered' as kind, s.workspace_id, null::text as account_id, s.amount,
+      jsonb_build_object('days', (
+        select coalesce(jsonb_agg(jsonb_build_object('day', o.day, 'amountUsd', trim_scale(o.amount)::text) order by o.day), '[]')
+        from (
+          select p.day, coalesce(sum(p.imported), 0) - coalesce(sum(p.metered), 0) as amount
+          from unnest(parts) p
+          where p.workspace_id = s.workspace_id and p.invoiced is null
+          group by p.day
+          having count(p.imported) > 0 and abs(coalesce(sum(p.imported), 0) - coalesce(sum(p.metered), 0)) >= 0.005
+        ) o
+      )) as details
+    from (select * from spaces o where o.amount >= 0.005 order by o.amount desc limit 20) s
+    union all
+    select 2, 'account_not_metered', null, a.account_id, a.imported, '{}'
+    from (select * from accounts o where o.runs = 0 and abs(o.imported) >= 0.005 order by abs(o.imported) desc limit 20) a
+    union all
+    select 3, 'days_not_metered', null, d.account_id, sum(d.imported), jsonb_build_object('days', jsonb_agg(d.day order by d.day))
+    from days d
+    join accounts a on a.account_id is not distinct from d.account_id
+    where d.runs = 0 and abs(d.imported) >= 0.005 and a.runs > 0
+    group by d.account_id
+    union all
+    select 4, 'days_not_imported', null, d.account_id, -sum(d.metered), jsonb_build_object('days', jsonb_agg(d.day order by d.day))
+    from days d
+    join accounts a on a.account_id is not distinct from d.account_id
+    where d.records = 0 and d.metered >= 0.005 and a.records > 0
+    group by d.account_id
+    union all
+    select 5, 'account_not_imported', null, a.account_id, -a.metered, '{}'
+    from (select * from accounts o where o.records = 0 and o.metered >= 0.005 order by o.metered desc limit 20) a
+    union all
+    select 6, 'account_differs', null, a.account_id, a.imported - a.metered, '{}'
+    from (
+      select * from accounts o
+      where o.records > 0 and o.runs > 0 and abs(o.imported - o.metered) >= 0.005
+      order by abs(o.imported - o.metered) desc limit 20
+    ) a
+    union all
+    select 7, 'workspace_runs_closed', s.workspace_id, null, null, jsonb_build_object('runs', s.closed_runs)
+    from (select * from spaces o where o.closed_runs > 0 order by o.closed_runs desc limit 20) s
+    union all
+    select 8, 'workspace_runs_estimated', s.workspace_id, null, null, jsonb_build_object('runs', s.estimated_runs)
+    from (select * from spaces o where o.estimated_runs > 0 order by o.estimated_runs desc limit 20) s
+  ), rest as (
+    select case
+      when d.has_costs then d.invoiced - d.imported
+      else d.amount - coalesce((select sum(c.amount) from causes c where c.kind = 'workspace_costs_above_metered'), 0)
+    end as amount
+    from differing d
+    where d.has_invoices
+  ), listed as (
+    select c.*
+    from causes c
+    cross join differing d
+    where abs(d.amount) >= 0.005 or exists (select from causes o where o.rank between 2 and 6)
+    union all
+    select 9, 'invoice_share', null, null, r.amount, '{}'
+    from rest r
+    where abs(r.amount) >= 0.005
+  )
+  select coalesce(jsonb_agg(
+    jsonb_build_object('kind', l.kind, 'amountUsd', trim_scale(l.amount)::text)
+      || case when l.workspace_id is not null then jsonb_build_object('workspaceId', l.workspace_id, 'name', w.name) else '{}' end
+      || case when l.rank between 2 and 6 then jsonb_build_object('accountId', l.account_id) else '{}' end
+      || case when l.rank in (5, 6) then jsonb_build_object('workspaces', ai.account_workspaces(parts, l.account_id)) else '{}' end
+      || l.details
+    -- What would explain the difference comes first.
+    order by coalesce(sign(l.amount) = sign(d.amount) and l.rank < 9, false) desc, l.rank, abs(l.amount) desc nulls last,
+      (l.details ->> 'runs')::numeric desc, l.workspace_id, l.account_id collate "C"
+  ), '[]')
+  from listed l
+  cross join differing d
+  left join public.workspaces w on w.id = l.workspace_id
+$$;
+
+create or replace function ai.platform_month_parts(first_day date, end_day date, of_provider text)
+  returns setof ai.platform_part
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+  set timezone = 'UTC'
+as $$
+  with usage as materialized (
+    select u.*, ai.billing_provider(u.billing_name, u.provider_id) as billed_by
+    from ai.platform_usage(first_day, end_day - 1, of_provider) u
+  )
+  select 'metered', u.workspace_id, u.day, u.billing_account,
+    coalesce(sum(u.cost_usd) filter (where u.billed_by = of_provider), 0),
+    coalesce(sum(u.requests) filter (where u.billed_by = of_provider), 0),
+    coalesce(sum(u.estimated_runs) filter (where u.billed_by = of_provider), 0),
+    sum(u.closed_runs), null::numeric, null::numeric
+  from usage u
+  -- Runs that the sweep closed name no billing provider: they are of those whose id others name it for.
+  where u.billed_by = of_provider
+    or (u.billing_name is null and u.provider_id in (select b.provider_id from usage b where b.billed_by = of_provider))
+  group by u.workspace_id, u.day, u.billing_account
+  union all
+  select 'booked', null, b.day, b.account_id, null, null, null, null, b.imported, b.invoiced
+  from ai.booked_costs(ai.platform_book(), first_day::timestamptz, end_day::timestamptz) b
+  where b.provider = of_provider
+  union all
+  select 'own', w.id, b.day, b.account_id, null, null, null, null, b.imported, b.invoiced
+  from ai.workspaces_with_books() as w (id)
+  cross join lateral ai.booked_costs(w.id, first_day::timestamptz, end_day::timestamptz) b
+  where b.provider = of_provider
+$$;
+
+create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (invoice).id,
+    'appId', (invoice).app_id,
+    'appName', ai.app_label((invoice).app_id),
+    'provider', (invoice).provider,
+    'accountId', (invoice).account_id,
+    'reference', (invoice).reference,
+    'kind', (invoice).kind,
+    'replaces', (invoice).replaces,
+    'replacedBy', ai.invoice_replacement(invoice),
+    'amountUsd', trim_scale((invoice).amount_usd)::text,
+    'issuedOn', (invoice).issued_on,
+    'periodStart', (invoice).period_start,
+    'periodEnd', (invoice).period_end,
+    'reviewedAt', ai.utc_text_microseconds((invoice).reviewed_at),
+    'recordedAt', ai.utc_text_microseconds((invoice).recorded_at)
+  )
+$$;
+
+create or replace function ai.provider_invoices_page(
+  book uuid, before jsonb, page_size integer, filter jsonb default '{}'
+) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'outcome', 'listed',
+    'totals', (
+      select jsonb_build_object(
+        'amountUsd', trim_scale(coalesce(sum(ai.invoice_amount(i, m.days)) filter (where r.by_reference is null), 0))::text,
+        'records', count(*),
+        'replacedRecords', count(r.by_reference)
+      )
+      from ai.invoice_book_entries i
+      cross join lateral (select ai.month_days(filter ->> 'month') as days) m
+      cross join lateral (select ai.invoice_replacement(i) as by_reference) r
+      where i.book_id = book and ai.invoice_matches(i, filter)
+    ),
+    'records', (
+      select coalesce(jsonb_agg(
+        ai.invoice_summary(p)
+        order by p.issued_on desc, p.id desc
+      ), '[]')
+      from (
+        select *
+        from ai.invoice_book_entries i
+        where i.book_id = book
+          and ai.invoice_matches(i, filter)
+          and (
+            before is null
+            or (i.issued_on, i.id) < (((before ->> 'createdAt')::timestamptz at time zone 'UTC')::date, (before ->> 'id')::uuid)
+          )
+        order by i.issued_on desc, i.id desc
+        limit page_size
+      ) p
+    )
+  )
+$$;
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.list_platform_invoices(
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
+$$;
+
+comment on function ai.detail_older_usage_days(integer) is
+  'Sums sealed days again that have no details (members, labels, estimated and closed runs) yet, newest first, at most '
+  'max_days. Returns their number.';
+
+comment on function ai.read_provider_invoice(uuid, uuid, uuid) is
+  'ai.read_invoice for a member with use_ai_studio, else { outcome: not_allowed }.';
+
+comment on function ai.review_provider_invoice(uuid, uuid, uuid, jsonb) is
+  'ai.invoice_review for a member with use_ai_studio and an app linked to the workspace, else { outcome: not_allowed or '
+  'app_not_linked }.';
+
+comment on function ai.account_workspaces(ai.platform_part[], text) is
+  'The workspaces whose runs name an account, or all for null, at most 100: [{ workspaceId, name, meteredUsd, '
+  'daysWithoutRuns }], first those without runs on most of the days whose bill is above what was metered.';
+
+comment on function ai.add_invoice(uuid, uuid, jsonb) is
+  'Adds an invoice to a book unless its unique keys are taken. Returns its id or null.';
+
+comment on function ai.billing_provider(text, text) is
+  'The provider''s name in imported costs and invoices: the billing name of the runs, else the provider''s id, normalised.';
+
+comment on function ai.book_clashes(uuid, timestamptz, timestamptz) is
+  'Records of a window that were stored under several spellings of their provider, at most 100: [{ kind: cost or invoice, '
+  'provider, spellings, accountId, externalRunId or reference }]. Of costs the last observed counts, of invoices the '
+  'first recorded.';
+
+comment on function ai.booked_costs(uuid, timestamptz, timestamptz) is
+  'Imported and invoiced cost that counts in a book: a row for each cost with its UTC day, and for each invoice and month '
+  'with the first day of the month. An invoice is spread over its days (ai.invoice_days), and a replaced one does not count.';
+
+comment on function ai.find_invoice(uuid, uuid, jsonb, text) is
+  'Returns the invoice with a reference from a record''s provider and account, the first recorded of several, or nulls.';
+
+comment on function ai.find_replacement(uuid, uuid, jsonb) is
+  'Returns the invoice that replaces what a record would replace, or nulls.';
+
+comment on function ai.invoice_amount(ai.invoice_book_entries, daterange) is
+  'Returns what an invoice adds to totals in USD, in whole or for some of its days; negative for a credit note.';
+
+comment on function ai.invoice_comparison(uuid, jsonb, uuid) is
+  'What was metered of an invoice''s provider, without other accounts'' runs, and imported of its account in its days '
+  '(ai.invoice_days), the other invoices of its account that count in these days, and the difference between all of '
+  'them and the import; a replaced invoice does not count. Null for more than 366 days. Not granted to any role.';
+
+comment on function ai.invoice_differences(ai.invoice_book_entries, jsonb) is
+  'By which fields a record of the same key is another state of an invoice; none for an identical retry.';
+
+comment on function ai.invoice_matches(ai.invoice_book_entries, jsonb) is
+  'Whether an invoice is of what a filter names: any of provider, accountId, where a null names those without an account, '
+  'and month, YYYY-MM, that has days of it.';
+
+comment on function ai.invoice_of(jsonb) is 'Returns a record as it is stored: defaults filled in, the provider''s name normalised.';
+
+comment on function ai.invoice_recorder(ai.invoice_book_entries) is
+  'Who recorded an invoice, as the workspace''s or the console''s log has it: { by: person | app, name }. A key says which '
+  'app sent it, and no person; an admin is named by email address. The name is null once person or app are gone.';
+
+comment on function ai.invoice_replacement(ai.invoice_book_entries) is
+  'Returns the reference that counts in place of an invoice: the one that replaces it, or its own if it was recorded '
+  'before under another spelling of the provider. Null if the invoice counts.';
+
+comment on function ai.invoice_review(uuid, uuid, jsonb) is
+  'What a person sees of an invoice before it is kept for good: the moment of the review, an invoice of the same key that '
+  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … } or '
+  'not_issued_yet. Writes nothing. Not granted to any role.';
+
+comment on function ai.invoice_summary(ai.invoice_book_entries) is
+  'An invoice for those who may read its book. In the platform''s, appId is ai.platform_book() and appName null.';
+
+comment on function ai.is_estimated(ai.usage_source, boolean) is
+  'Whether a run''s usage was estimated in part or in whole, other than by the sweep.';
+
+comment on function ai.metered_costs(uuid, timestamptz, timestamptz) is
+  'What the runs of a book cost, in parts that callers sum: a workspace''s own, or all workspaces'' for the platform''s, '
+  'whose window is of whole days and counts for its first month. Runs count for ai.billing_provider and the account that '
+  'they name, if any.';
+
+comment on function ai.platform_causes(ai.platform_part[]) is
+  'Why a provider''s bill differs from what was metered, the likeliest first: [{ kind, amountUsd, … }], the 20 largest of '
+  'each kind. amountUsd is billed less metered, null where it is unknown. Kinds: workspace_costs_above_metered { workspaceId, name, days: [{ day, '
+  'amountUsd }] }, account_not_metered { accountId }, days_not_metered and days_not_imported { accountId, days }, '
+  'account_not_imported and account_differs { accountId, workspaces (ai.account_workspaces) }, workspace_runs_closed and '
+  'workspace_runs_estimated { workspaceId, name, runs }, invoice_share (what the invoice has beyond that). accountId is null '
+  'where accounts are compared together, because runs or records name none.';
+
+comment on function ai.platform_month_parts(date, date, text) is
+  'What a provider''s figures of a month are made of, in all workspaces and the platform''s book. Not granted to any role.';
+
+comment on function ai.platform_usage(date, date, text) is
+  'Returns the usage of all workspaces between two UTC days, both included, by provider and billing account. Of one provider '
+  '(ai.billing_provider), also by workspace and day, with all runs that the sweep closed, which name no billing provider. '
+  'workspace_id and day are null otherwise. Not granted to any role.';
+
+comment on function ai.platform_workspaces(ai.platform_part[]) is
+  'The workspaces behind a provider''s month, by account of their runs, the largest difference first: [{ workspaceId, name '
+  '(null once it is gone), accountId (null: the runs name none), meteredUsd, runs, estimatedRuns, closedRuns, importedUsd, '
+  'invoicedUsd, differenceUsd }]. Imported and invoiced are the workspace''s own records; differenceUsd is imported less '
+  'metered, null without own imports.';
+
+comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
+  'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
+  'filter, the total has the shares of its days. Not granted to any role.';
+
+comment on function ai.read_invoice(uuid, uuid) is
+  'One invoice of a book, ai.invoice_recorder and ai.invoice_comparison: { outcome: read, invoice, recorded, comparison } '
+  'or not_found. Not granted to any role.';
+
+comment on function ai.reconciled_costs(uuid, timestamptz, timestamptz) is
+  'Metered, imported and invoiced cost of a book by month, provider and account: ai.metered_costs and ai.booked_costs.';
+
+comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[], integer) is
+  'A page of months and providers, the latest month first, each with its accounts and differences: imported less metered, '
+  'and invoiced less imported. The window as of ai.reconciled_window. meteredUsd is null where the workspace hides it, and '
+  'of accounts unless all runs of the month and provider that cost something name theirs. Where it is hidden, only providers with imports or '
+  'invoices are listed. clashes as of ai.book_clashes.';
+
+comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
+  'Keeps one reviewed invoice in a book, or says why not: { outcome: stored or unchanged, id } or { refused }. Another '
+  'state of one that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, '
+  'differs }. Book and app were derived and the record''s shape checked before. Granted to nobody.';
+
+comment on function ai.workspaces_with_books() is 'Returns the workspaces that have imported costs or invoices of their own.';
+
+comment on function private.explain_platform_month(date, text) is
+  'Explains a provider''s month in the platform''s book: { outcome: explained, month, provider, workspaces '
+  '(ai.platform_workspaces), days: [{ day, accountId, meteredUsd, importedUsd }], causes (ai.platform_causes) }.';
+
+comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
+  'ai.provider_costs_page of the platform''s book for the month of a day.';
+
+comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
+  'ai.provider_invoices_page of the platform''s book.';
+
+comment on function private.read_platform_invoice(uuid) is 'ai.read_invoice of the platform''s book.';
+
+comment on function private.reconcile_platform(date) is
+  'ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, clashes, records }.';
+
+comment on function private.record_platform_invoice(jsonb) is
+  'Keeps an invoice to the platform: { actor, record, reason, requestId, ip } → as ai.store_provider_invoice answers, or '
+  '{ refused: forbidden }.';
+
+comment on function private.review_platform_invoice(jsonb) is 'ai.invoice_review of the platform''s book.';
+
+comment on trigger reject_invoice_change on ai.platform_provider_invoices is 'For everyone, the table''s owner too.';
+
+comment on trigger reject_invoice_truncate on ai.platform_provider_invoices is 'As reject_invoice_change.';
+
+grant execute on function private.explain_platform_month(date, text) to service_role;
+
+grant execute on function private.list_platform_costs(date, jsonb, jsonb, integer) to service_role;
+
+grant execute on function private.list_platform_invoices(jsonb, integer, jsonb) to service_role;
+
+grant execute on function private.read_platform_invoice(uuid) to service_role;
+
+grant execute on function private.reconcile_platform(date) to service_role;
+
+grant execute on function private.record_platform_invoice(jsonb) to service_role;
+
+grant execute on function private.review_platform_invoice(jsonb) to service_role;

@@ -1,0 +1,101 @@
+-- The platform's own books, for the console: what all workspaces metered, next to the providers' bills to the platform.
+
+-- Definer: functions about runs and books are not granted to the service role.
+create or replace function private.reconcile_platform(month date) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select (page - 'from' - 'to') || jsonb_build_object('month', to_char(m.first_day, 'YYYY-MM'))
+  from (select date_trunc('month', month::timestamp)::date as first_day) m
+  cross join lateral ai.reconciliation_page(
+    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
+    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', null, null
+  ) as page
+$$;
+comment on function private.reconcile_platform(date) is
+  'ai.reconciliation_page of the platform''s book for the month of a day: { outcome: listed, month, totals, clashes, records }.';
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.list_platform_costs(
+  month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.provider_costs_page(
+    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
+    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', before, page_size, filter
+  )
+  from (select date_trunc('month', month::timestamp)::date as first_day) m
+$$;
+comment on function private.list_platform_costs(date, jsonb, jsonb, integer) is
+  'ai.provider_costs_page of the platform''s book for the month of a day.';
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.list_platform_invoices(
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
+$$;
+comment on function private.list_platform_invoices(jsonb, integer, jsonb) is
+  'ai.provider_invoices_page of the platform''s book.';
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.read_invoice(ai.platform_book(), invoice_id)
+$$;
+comment on function private.read_platform_invoice(uuid) is 'ai.read_invoice of the platform''s book.';
+
+-- Definer: as private.reconcile_platform.
+create or replace function private.review_platform_invoice(record jsonb) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
+$$;
+comment on function private.review_platform_invoice(jsonb) is 'ai.invoice_review of the platform''s book.';
+
+-- Definer: the service role cannot write invoices.
+create or replace function private.record_platform_invoice(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  record jsonb := change -> 'record';
+  answer jsonb;
+begin
+  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  answer := ai.store_provider_invoice(ai.platform_book(), ai.platform_book(), record);
+  if answer ->> 'outcome' = 'stored' then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'books.record_invoice',
+      'target', 'platform invoice ' || (answer ->> 'id'),
+      'after', jsonb_strip_nulls(record) || jsonb_build_object('provider', ai.provider_name(record ->> 'provider'))
+    ));
+  end if;
+  return answer;
+end
+$$;
+comment on function private.record_platform_invoice(jsonb) is
+  'Keeps an invoice to the platform: { actor, record, reason, requestId, ip } → as ai.store_provider_invoice answers, or '
+  '{ refused: forbidden }.';

@@ -131,7 +131,7 @@ describe("lists of imports", () => {
     expect(await compare()).toEqual({ outcome: "listed", totals, records: lines });
     expect(await compare(null, null, 2)).toEqual({ outcome: "listed", totals, records: lines.slice(0, 2) });
     expect(await compare(null, "a", 2)).toEqual({ outcome: "listed", totals, records: lines.slice(2) });
-    expect(await compare("a")).toMatchObject({
+    expect(await compare("A")).toMatchObject({
       totals: { importedUsd: "2", providers: 1 },
       records: [{ provider: "a" }],
     });
@@ -188,6 +188,16 @@ describe("lists of imports", () => {
       return (await call(db, "invoice_comparison", [workspaceId, record])).meteredUsd;
     };
     expect([await meteredFor("acct-1"), await meteredFor()]).toEqual(["1", "2"]);
+
+    // A run that cost nothing leaves nothing open.
+    const free = await begin(db, chatCall(place));
+    await settle(db, [
+      outcome(free, { usage_source: "unavailable", status: "failed", http_status: 502, billing_name: "openai" }),
+    ]);
+    expect(await reconcile()).toMatchObject([
+      { provider: "demo" },
+      { provider: "openai", meteredUsd: "2", runs: 3, accounts: named },
+    ]);
 
     // One run without an account leaves open what each account was charged.
     await run({ billing_name: "openai" });

@@ -1,0 +1,455 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { bindKey } from "./ai-callers.ts";
+import { createTenant } from "./ai-fixtures.ts";
+import { createUser, type Database, one, test } from "./database.ts";
+import { addRun, dayOf, platformBook } from "./platform-book-fixtures.ts";
+import { openPool } from "./pools.ts";
+
+const month = "2026-10";
+const day = (number: number) => dayOf(month, number);
+const newProvider = () => `p-${randomUUID().slice(0, 8)}`;
+
+describe("the platform's books", () => {
+  test("agree for three providers: one bill corrected, one with a credit note, one over three months", async ({
+    db,
+  }) => {
+    const { workspaceId } = await createTenant(db);
+    const corrected = await platformBook(db, { provider: newProvider(), month });
+    await addRun(db, { workspaceId, day: day(2), costUsd: "80", billedBy: corrected.provider, account: "acct-1" });
+    await corrected.cost(day(2), "80");
+    await corrected.record({ reference: "INV-1", amountUsd: "100", accountId: "acct-1" });
+    await corrected.record({ reference: "INV-1-R1", amountUsd: "80", accountId: "acct-1", replaces: "INV-1" });
+
+    const credited = await platformBook(db, { provider: newProvider(), month });
+    await addRun(db, { workspaceId, day: day(3), costUsd: "9.5", billedBy: credited.provider, account: "acct-1" });
+    await credited.cost(day(3), "10");
+    await credited.cost(day(4), "-0.5");
+    await credited.record({ reference: "INV-1", amountUsd: "10", accountId: "acct-1" });
+    await credited.record({ reference: "CN-1", amountUsd: "0.5", accountId: "acct-1", kind: "credit_note" });
+
+    // 31, 30 and 31 of 92 days.
+    const quarterly = await platformBook(db, { provider: newProvider(), month });
+    for (const [of, amount] of [
+      ["2026-08", "31"],
+      ["2026-09", "30"],
+      ["2026-10", "31"],
+    ] as const) {
+      await addRun(db, {
+        workspaceId,
+        day: dayOf(of, 5),
+        costUsd: amount,
+        billedBy: quarterly.provider,
+        account: "acct-1",
+      });
+      await quarterly.cost(dayOf(of, 5), amount);
+    }
+    const quarter = { amountUsd: "92", accountId: "acct-1", periodStart: "2026-08-01", periodEnd: "2026-10-31" };
+    await quarterly.record({ reference: "Q3", ...quarter });
+
+    const agrees = { importedDifferenceUsd: "0", invoicedDifferenceUsd: "0" };
+    expect(await corrected.line()).toMatchObject({ ...agrees, meteredUsd: "80", invoices: 1 });
+    expect(await credited.line()).toMatchObject({ ...agrees, meteredUsd: "9.5", importedUsd: "9.5", invoices: 2 });
+    for (const [of, invoicedUsd] of [
+      ["2026-08", "31"],
+      ["2026-09", "30"],
+      ["2026-10", "31"],
+    ]) {
+      expect(await quarterly.line(of)).toMatchObject({ ...agrees, invoicedUsd });
+    }
+    for (const book of [corrected, quarterly]) expect((await book.explain()).causes).toEqual([]);
+  });
+
+  test("add up to what each workspace metered", async ({ db }) => {
+    const provider = newProvider();
+    const book = await platformBook(db, { provider, month });
+    const tenants = [await createTenant(db), await createTenant(db), await createTenant(db)];
+    for (const [place, { workspaceId }] of tenants.entries()) {
+      for (const number of [1, 15, 31]) {
+        const costUsd = `${place + 1}.00000000000${number % 7}`;
+        await addRun(db, { workspaceId, day: day(number), costUsd, billedBy: provider, account: `acct-${place % 2}` });
+      }
+    }
+    const line = await book.line();
+    const [sums] = await db.query(
+      `select trim_scale(sum(r.metered))::text as metered, sum(r.runs)::integer as runs
+       from unnest($1::uuid[]) as w (id)
+       cross join lateral ai.reconciled_costs(w.id, '2026-10-01T00:00:00Z', '2026-11-01T00:00:00Z') r
+       where r.provider = $2`,
+      [tenants.map(({ workspaceId }) => workspaceId), provider],
+    );
+    expect(line).toMatchObject({ meteredUsd: sums?.metered, runs: sums?.runs });
+    const { workspaces, days } = await book.explain();
+    const total = (rows: { meteredUsd: string }[]) => rows.reduce((sum, row) => sum + Number(row.meteredUsd), 0);
+    expect(workspaces).toHaveLength(3);
+    expect(total(workspaces)).toBeCloseTo(Number(line.meteredUsd), 11);
+    expect(total(days)).toBeCloseTo(Number(line.meteredUsd), 11);
+  });
+
+  test("count sealed days, days that changed since, and today once", async ({ db }) => {
+    const provider = newProvider();
+    const [today = "", yesterday = "", before = ""] = [0, 1, 2].map((age) =>
+      new Date(Date.now() - age * 86_400_000).toISOString().slice(0, 10),
+    );
+    const months = [...new Set([today, yesterday, before].map((each) => each.slice(0, 7)))];
+    const book = await platformBook(db, { provider, month: today.slice(0, 7) });
+    const { workspaceId } = await createTenant(db);
+    await addRun(db, { workspaceId, day: before, costUsd: "1", billedBy: provider, usageSource: "estimated_partial" });
+    await addRun(db, { workspaceId, day: yesterday, costUsd: "2", billedBy: provider });
+    await addRun(db, { workspaceId, day: today, costUsd: "4", billedBy: provider });
+    const check = async (metered: number) => {
+      const lines = [];
+      const workspaces = [];
+      for (const of of months) {
+        lines.push(await book.line(of));
+        workspaces.push(...(await book.explain(of)).workspaces);
+      }
+      const sum = (rows: Record<string, unknown>[], name: string) =>
+        rows.reduce((all, row) => all + Number(row[name]), 0);
+      expect([sum(lines, "meteredUsd"), sum(workspaces, "meteredUsd")]).toEqual([metered, metered]);
+      expect([sum(lines, "runs"), sum(workspaces, "runs"), sum(workspaces, "estimatedRuns")]).toEqual([3, 3, 1]);
+    };
+    await db.query("update ai.usage_sealed_days set before = $1::date, detailed_from = null where singleton", [before]);
+    await check(7);
+    await db.query("select ai.seal_completed_usage_days(31), ai.rebuild_changed_usage_days(31)");
+    await check(7);
+    // What is read is the sum, until its day is marked as changed.
+    await db.query("update ai.usage_daily set cost_usd = cost_usd + 100 where workspace_id = $1 and day = $2", [
+      workspaceId,
+      before,
+    ]);
+    await check(107);
+    await db.query("update ai.runs set cost_usd = cost_usd + 1 where workspace_id = $1 and created_at < $2", [
+      workspaceId,
+      yesterday,
+    ]);
+    await check(8);
+  });
+
+  test("read sealed sums in place of runs, and no other book", async ({ db }) => {
+    const book = await platformBook(db, { provider: newProvider(), month });
+    const { workspaceId, ownerId } = await createTenant(db);
+    await addRun(db, { workspaceId, day: day(2), costUsd: "1", billedBy: book.provider, account: "acct-1" });
+    await db.query(
+      `insert into ai.runs
+       select (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid()))).*
+       from ai.runs r, generate_series(1, 1999)
+       where r.workspace_id = $1`,
+      [workspaceId],
+    );
+    for (const number of Array.from({ length: 28 }, (_, place) => place + 1)) {
+      await book.cost(day(number), "1");
+      await book.ownCost(workspaceId, day(number), "1");
+    }
+    await db.query("update ai.usage_sealed_days set before = '2026-10-01', detailed_from = null where singleton");
+    await db.query("select ai.seal_completed_usage_days(100), ai.rebuild_changed_usage_days(100)");
+    await db.query("update ai.usage_sealed_days set detailed_from = '-infinity' where singleton");
+    const rowsRead = async (tables: string) => {
+      const [row] = await db.query<{ read: number }>(
+        `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read
+         from pg_catalog.pg_stat_xact_user_tables where schemaname = 'ai' and relname ~ $1`,
+        [tables],
+      );
+      return row?.read ?? 0;
+    };
+    const reads = async (tables: string, work: () => Promise<unknown>) => {
+      const earlier = await rowsRead(tables);
+      await work();
+      return (await rowsRead(tables)) - earlier;
+    };
+    expect(await reads("^runs_2026_10$|^runs_default$", () => book.line())).toBe(0);
+    expect(await reads("^runs_2026_10$|^runs_default$", () => book.explain())).toBe(0);
+    expect(await reads("^external_provider_", () => book.line())).toBe(0);
+    const reconcile = () =>
+      db.query("select ai.reconcile_costs($1, $2, '2026-10-01', '2026-11-01')", [ownerId, workspaceId]);
+    expect(await reads("^platform_provider_", reconcile)).toBe(0);
+    expect(await book.line()).toMatchObject({ meteredUsd: "2000", runs: 2000, importedUsd: "28" });
+  });
+
+  test("are not changed by a workspace's records, nor a workspace's by theirs", async ({ db }) => {
+    const provider = newProvider();
+    const book = await platformBook(db, { provider, month });
+    const tenant = await createTenant(db);
+    const { id: appId } = await bindKey(db, tenant);
+    await addRun(db, { workspaceId: tenant.workspaceId, day: day(2), costUsd: "5", billedBy: provider });
+    const ask = async (name: string, values: unknown[]) => {
+      const sql = `select ai.${name}(${values.map((_, place) => `$${place + 1}`).join(", ")}) as answer`;
+      return (await one(db, { sql, values: [...values] })).answer;
+    };
+    const own = async () =>
+      (await ask("reconcile_costs", [tenant.ownerId, tenant.workspaceId, "2026-10-01", "2026-11-01"])).records[0];
+    const keep = (reference: string) =>
+      ask("record_provider_invoice", [
+        tenant.ownerId,
+        tenant.workspaceId,
+        appId,
+        JSON.stringify({ provider, reference, amountUsd: "7", issuedOn: day(28), reviewedAt: `${day(29)}T00:00:00Z` }),
+      ]);
+    await book.ownCost(tenant.workspaceId, day(2), "6");
+    await keep("INV-1");
+    expect(await book.line()).toMatchObject({
+      meteredUsd: "5",
+      importedUsd: "0",
+      invoicedUsd: "0",
+      importedRecords: 0,
+    });
+    expect((await book.list()).records).toEqual([]);
+    const before = await own();
+    expect(before).toMatchObject({ meteredUsd: "5", importedUsd: "6", invoicedUsd: "7" });
+
+    await book.cost(day(2), "60");
+    expect(await book.record({ reference: "INV-1", amountUsd: "70" })).toMatchObject({ outcome: "stored" });
+    expect(await own()).toEqual(before);
+    expect(await book.line()).toMatchObject({ meteredUsd: "5", importedUsd: "60", invoicedUsd: "70" });
+    const values = [tenant.ownerId, tenant.workspaceId, null, 50, "{}"];
+    expect((await ask("list_provider_invoices", values)).records).toHaveLength(1);
+  });
+
+  test("list the month's costs, and which of them count", async ({ db }) => {
+    const book = await platformBook(db, { provider: newProvider(), month });
+    await book.cost(day(1), "3", { service: "tokens" });
+    await book.cost(day(1), "4");
+    await book.cost(day(31), "2", { account: "acct-2" });
+    await book.cost("2026-11-01", "8");
+    await book.cost("2026-09-30", "16");
+    const { provider } = book;
+    const list = (filter: object) =>
+      book.call("list_platform_costs", [day(1), JSON.stringify({ provider, ...filter })]);
+    const { totals, records } = await list({});
+    expect(totals).toEqual({ amountUsd: "6", records: 3, replacedRecords: 1, replacedUsd: "3" });
+    expect(records.map(({ amountUsd, counted }: Record<string, unknown>) => [amountUsd, counted])).toEqual([
+      ["2", true],
+      expect.anything(),
+      expect.anything(),
+    ]);
+    expect((await list({ accountId: "acct-2" })).totals).toMatchObject({ amountUsd: "2", records: 1 });
+    expect((await list({ provider: provider.toUpperCase() })).totals).toMatchObject({ records: 3 });
+  });
+});
+
+describe("an invoice to the platform", () => {
+  test("is reviewed, recorded once with a line in the audit log, and read with who recorded it", async ({ db }) => {
+    const provider = newProvider();
+    const book = await platformBook(db, { provider, month });
+    const { workspaceId } = await createTenant(db);
+    await addRun(db, {
+      workspaceId,
+      day: day(2),
+      costUsd: "8",
+      billedBy: provider,
+      account: "arn:aws:iam::1:role/a b",
+    });
+    const invoice = { accountId: "arn:aws:iam::1:role/a b", amountUsd: "10", periodStart: day(1), periodEnd: day(31) };
+    const draft = { ...invoice, reference: "INV 2026/10", issuedOn: day(28), provider: provider.toUpperCase() };
+    const reviewed = await book.review(draft);
+    expect(reviewed).toMatchObject({
+      outcome: "reviewed",
+      kept: null,
+      comparison: { meteredUsd: "8", importedUsd: "0", otherInvoices: 0, importedDifferenceUsd: "10" },
+    });
+    expect((await book.list()).records).toEqual([]);
+    expect(await book.review({ ...draft, issuedOn: "2999-01-01" })).toEqual({ outcome: "not_issued_yet" });
+
+    const stored = await book.record({ ...draft, reviewedAt: reviewed.reviewedAt });
+    expect(stored).toEqual({ outcome: "stored", id: expect.any(String) });
+    expect(await book.record({ ...draft, reviewedAt: reviewed.reviewedAt })).toEqual({
+      ...stored,
+      outcome: "unchanged",
+    });
+    expect(await book.record({ ...draft, amountUsd: "11", reviewedAt: reviewed.reviewedAt })).toEqual({
+      refused: "invoice_conflict",
+      id: stored.id,
+      differs: ["amountUsd"],
+    });
+    expect(await book.call("read_platform_invoice", [stored.id])).toMatchObject({
+      outcome: "read",
+      invoice: { id: stored.id, provider, reference: "INV 2026/10", amountUsd: "10", kind: "invoice" },
+      recorded: { by: "person", name: book.email },
+      comparison: { otherInvoices: 0, importedDifferenceUsd: "10" },
+    });
+    expect(await book.call("read_platform_invoice", [randomUUID()])).toEqual({ outcome: "not_found" });
+    expect(
+      await db.query("select actor_id, action, reason, after from private.admin_audit_log where target = $1", [
+        `platform invoice ${stored.id}`,
+      ]),
+    ).toEqual([
+      {
+        actor_id: book.adminId,
+        action: "books.record_invoice",
+        reason: "test",
+        after: { ...draft, provider, reviewedAt: reviewed.reviewedAt },
+      },
+    ]);
+  });
+
+  test("is recorded by admins alone", async ({ db }) => {
+    const book = await platformBook(db, { provider: newProvider(), month });
+    const { id: actor } = await createUser(db);
+    expect(await book.call("record_platform_invoice", [JSON.stringify({ actor, record: {} })])).toEqual({
+      refused: "forbidden",
+    });
+  });
+
+  test("is replaced once, and the last of a chain counts", async ({ db }) => {
+    const book = await platformBook(db, { provider: newProvider(), month });
+    await book.record({ reference: "A", amountUsd: "100" });
+    const second = await book.record({ reference: "B", amountUsd: "80", replaces: "A" });
+    await book.record({ reference: "C", amountUsd: "90", replaces: "B" });
+    expect(await book.record({ reference: "D", amountUsd: "70", replaces: "A" })).toMatchObject({
+      refused: "invoice_conflict",
+      id: second.id,
+      param: "replaces",
+    });
+    expect(await book.record({ reference: "E", replaces: "nothing" })).toMatchObject({ param: "replaces" });
+    expect(await book.record({ reference: "E", replaces: "A", kind: "credit_note" })).toMatchObject({ param: "kind" });
+    expect((await book.list()).totals).toEqual({ amountUsd: "90", records: 3, replacedRecords: 2 });
+    expect(await book.line()).toMatchObject({ invoicedUsd: "90", invoices: 1 });
+  });
+
+  test("is recorded once by 20 concurrent admins, and replaced once", async () => {
+    const { db, close } = openPool(20);
+    const { id: actor } = await createUser(db);
+    try {
+      await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'test')", [actor]);
+      // Invoices stay: a provider and a month of its own.
+      const provider = newProvider();
+      const dated = { provider, amountUsd: "1", issuedOn: "2020-01-31", reviewedAt: "2020-02-01T00:00:00Z" };
+      const all = (recordOf: (caller: number) => object) =>
+        Promise.all(
+          Array.from({ length: 20 }, async (_, caller) => {
+            const change = { actor, reason: "test", record: { ...dated, ...recordOf(caller) } };
+            const [row] = await db.query("select private.record_platform_invoice($1) as answer", [
+              JSON.stringify(change),
+            ]);
+            return row?.answer;
+          }),
+        );
+      const same = await all(() => ({ reference: "INV-1" }));
+      const [first] = same.filter(({ outcome }) => outcome === "stored");
+      const outcomes = same.map(({ outcome, id }) => [outcome, id]).sort();
+      expect(outcomes).toEqual([["stored", first.id], ...Array.from({ length: 19 }, () => ["unchanged", first.id])]);
+      const replacements = await all((caller) => ({ reference: `INV-1.${caller}`, replaces: "INV-1" }));
+      const [one, ...others] = replacements.sort((a, b) => Number("refused" in a) - Number("refused" in b));
+      expect(one).toMatchObject({ outcome: "stored" });
+      expect(others).toMatchObject(others.map(() => ({ refused: "invoice_conflict", id: one.id, param: "replaces" })));
+      const lines = await db.query(
+        "select target from private.admin_audit_log where actor_id = $1 order by created_at",
+        [actor],
+      );
+      expect(lines).toEqual([first.id, one.id].map((id) => ({ target: `platform invoice ${id}` })));
+    } finally {
+      await db.query("delete from private.infrastructure_admins where user_id = $1", [actor]);
+      await close();
+    }
+  });
+
+  test.for([
+    "update ai.platform_provider_invoices set amount_usd = amount_usd",
+    "delete from ai.platform_provider_invoices",
+    "truncate ai.platform_provider_invoices",
+  ])("is immutable, for the owner of its table too: %s", async (sql, { db }) => {
+    const book = await platformBook(db, { provider: newProvider(), month });
+    await book.record({ reference: "A" });
+    await expect(db.query(sql)).rejects.toMatchObject({ code: "23001" });
+  });
+});
+
+describe("invoices under two spellings of a provider", () => {
+  async function clashing(db: Database) {
+    const provider = newProvider();
+    const tenant = await createTenant(db);
+    const { id: appId } = await bindKey(db, tenant);
+    const add = (spelling: string, amountUsd: string, recordedAt: string, reference = "INV-1") =>
+      db.query(
+        `insert into ai.external_provider_invoices (
+           workspace_id, app_id, provider, reference, amount_usd, issued_on, reviewed_at, recorded_at
+         )
+         values ($1, $2, $3, $6, $4, '2026-10-28', $5, $5)`,
+        [tenant.workspaceId, appId, spelling, amountUsd, recordedAt, reference],
+      );
+    const ask = async (name: string, values: unknown[]) => {
+      const all = [tenant.ownerId, tenant.workspaceId, ...values];
+      const sql = `select ai.${name}(${all.map((_, place) => `$${place + 1}`).join(", ")}) as answer`;
+      return (await one(db, { sql, values: all })).answer;
+    };
+    const keep = (record: object) =>
+      ask("record_provider_invoice", [
+        appId,
+        JSON.stringify({
+          provider,
+          reference: "INV-1",
+          amountUsd: "10",
+          issuedOn: "2026-10-28",
+          reviewedAt: "2026-10-29T00:00:00Z",
+          ...record,
+        }),
+      ]);
+    const reconcile = (from = "2026-10-01", to = "2026-11-01") => ask("reconcile_costs", [from, to]);
+    const list = () => ask("list_provider_invoices", [null, 50, JSON.stringify({ provider })]);
+    return { provider, add, keep, reconcile, list };
+  }
+
+  test("are one record when it is sent again", async ({ db }) => {
+    const { provider, add, keep, list } = await clashing(db);
+    await add(provider.toUpperCase(), "10", "2026-10-29T00:00:00Z");
+    expect(await keep({})).toMatchObject({ outcome: "unchanged" });
+    expect(await keep({ amountUsd: "11" })).toMatchObject({ refused: "invoice_conflict", differs: ["amountUsd"] });
+    expect(await keep({ reference: "INV-2", amountUsd: "8", replaces: "INV-1" })).toMatchObject({ outcome: "stored" });
+    expect(await keep({ reference: "INV-3", amountUsd: "7", replaces: "INV-1" })).toMatchObject({ param: "replaces" });
+    const { totals, records } = await list();
+    expect(totals).toEqual({ amountUsd: "8", records: 2, replacedRecords: 1 });
+    expect(records.map((record: { provider: string }) => record.provider)).toEqual([provider, provider]);
+  });
+
+  test("count as the first recorded, and the clash is reported in its months", async ({ db }) => {
+    const { provider, add, reconcile, list } = await clashing(db);
+    const upper = provider.toUpperCase();
+    await add(provider, "10", "2026-10-30T00:00:00Z");
+    await add(upper, "12", "2026-10-29T00:00:00Z");
+    const { clashes, records } = await reconcile();
+    expect(records).toMatchObject([{ provider, invoicedUsd: "12", invoices: 1 }]);
+    expect(clashes).toEqual([
+      { kind: "invoice", provider, spellings: [upper, provider], accountId: null, reference: "INV-1" },
+    ]);
+    expect((await list()).totals).toEqual({ amountUsd: "12", records: 2, replacedRecords: 1 });
+    expect((await reconcile("2026-11-01", "2026-12-01")).clashes).toEqual([]);
+  });
+
+  test("of costs are reported, too", async ({ db }) => {
+    const provider = newProvider();
+    const tenant = await createTenant(db);
+    const appId = randomUUID();
+    for (const spelling of [provider, provider.toUpperCase()]) {
+      await db.query(
+        `insert into ai.external_provider_costs (
+           workspace_id, app_id, provider, account_id, external_run_id, amount_usd, occurred_at, observed_at
+         )
+         values ($1, $2, $3, 'acct-1', 'run-1', 1, '2026-10-02T03:04:05Z', '2026-10-03T00:00:00Z')`,
+        [tenant.workspaceId, appId, spelling],
+      );
+    }
+    const sql = "select ai.reconcile_costs($1, $2, '2026-10-01', '2026-11-01') as answer";
+    const { answer } = await one(db, { sql, values: [tenant.ownerId, tenant.workspaceId] });
+    expect(answer.clashes).toEqual([
+      {
+        kind: "cost",
+        provider,
+        spellings: [provider.toUpperCase(), provider],
+        accountId: "acct-1",
+        externalRunId: "run-1",
+      },
+    ]);
+  });
+
+  test("are reported up to 100 at a time", async ({ db }) => {
+    const { provider, add, reconcile } = await clashing(db);
+    const addPair = async (reference: string) => {
+      await add(provider, "1", "2026-10-29T00:00:00Z", reference);
+      await add(provider.toUpperCase(), "1", "2026-10-30T00:00:00Z", reference);
+    };
+    for (let added = 0; added < 100; added += 1) await addPair(`INV-${added}`);
+    expect((await reconcile()).clashes).toHaveLength(100);
+    await addPair("INV-100");
+    expect((await reconcile()).clashes).toHaveLength(100);
+  });
+});

@@ -1,0 +1,150 @@
+import type { Decimal } from "#shared/decimal.ts";
+import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
+import { readAmount } from "./read-amount.ts";
+import { type Moment, readMoment } from "./read-day.ts";
+
+/** A column's name without case, spaces and punctuation: exports and databases write it in several ways. */
+export function columnKey(name: string): string {
+  return name
+    .normalize("NFKC")
+    .replace(/\([^)]*\)$/, "")
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, "");
+}
+
+/** A provider's CSV export. */
+export type CsvFormat = {
+  id: string;
+  name: string;
+  /** What to export instead, where a column is missing. */
+  advice: string;
+  /** Whether these columns are of this format, even if one that is needed is missing. */
+  isHeader: (has: (column: string) => boolean) => boolean;
+  /** Columns that it needs; of several, one. */
+  required: readonly (readonly string[])[];
+  /**
+   * Begins a file.
+   * @param columns the header
+   * @param preamble rows above it
+   * @returns a reader of rows; `end` may add notes
+   */
+  begin: (columns: Columns, preamble: readonly string[][]) => CsvReader;
+};
+
+export type CsvReader = { read: (row: CsvRow) => ReadLine; end?: () => string[] };
+
+/** The header of a file. */
+export type Columns = {
+  has: (column: string) => boolean;
+  /** The first of these columns that the file has, by its key. */
+  first: (...columns: string[]) => string | undefined;
+  /** As the file writes it. */
+  title: (column: string) => string;
+};
+
+const nulls = new Set(["", "NULL", "null", "(null)", "\\N"]);
+
+/** A row with its number, as spreadsheets count. */
+export class CsvRow {
+  readonly number: number;
+  readonly cells: readonly string[];
+  readonly #header: CsvHeader;
+  readonly #decimalComma: boolean;
+
+  constructor(cells: readonly string[], { number, header, decimalComma }: RowContext) {
+    this.cells = cells;
+    this.number = number;
+    this.#header = header;
+    this.#decimalComma = decimalComma;
+  }
+
+  get where(): string {
+    return `Row ${this.number}`;
+  }
+
+  /** The first of these columns that is not empty, or null. */
+  text(...columns: string[]): string | null {
+    for (const column of columns) {
+      const at = this.#header.index(column);
+      const cell = at === undefined ? "" : (this.cells[at] ?? "").trim();
+      if (!nulls.has(cell)) return cell;
+    }
+    return null;
+  }
+
+  /** @throws UnreadableCostFile where all these columns are empty */
+  needed(...columns: string[]): string {
+    const text = this.text(...columns);
+    if (text !== null) return text;
+    throw new UnreadableCostFile(`${this.where}: ${this.title(columns)} is empty.`);
+  }
+
+  /** @throws UnreadableCostFile for a text that is not an exact amount */
+  amount(...columns: string[]): Decimal {
+    const text = this.needed(...columns);
+    const value = readAmount(text, { decimalComma: this.#decimalComma });
+    if (value !== null) return value;
+    const advice = /[.,]/.test(text) ? " Write amounts with a point and without groups, as in 1234.56." : "";
+    throw new UnreadableCostFile(
+      `${this.where}: ${this.title(columns)} is "${text}", which is not an amount.${advice}`,
+    );
+  }
+
+  /** @throws UnreadableCostFile for a text that is not a time */
+  moment(...columns: string[]): Moment {
+    const text = this.needed(...columns);
+    const value = readMoment(text);
+    if (value !== null) return value;
+    throw new UnreadableCostFile(
+      `${this.where}: ${this.title(columns)} is "${text}", which is not a time such as 2026-10-31T00:00:00Z.`,
+    );
+  }
+
+  /** A time, or null where the columns are missing or empty. */
+  optionalMoment(...columns: string[]): Moment | null {
+    return this.text(...columns) === null ? null : this.moment(...columns);
+  }
+
+  title(columns: readonly string[]): string {
+    const column = columns.find((one) => this.text(one) !== null) ?? columns.find((one) => this.#header.has(one));
+    return `column ${this.#header.title(column ?? columns[0] ?? "")}`;
+  }
+}
+
+type RowContext = { number: number; header: CsvHeader; decimalComma: boolean };
+
+/** A header that was read, by the keys of its columns. */
+export class CsvHeader implements Columns {
+  readonly names: readonly string[];
+  readonly #indexes = new Map<string, number>();
+  readonly #repeated = new Set<string>();
+
+  constructor(names: readonly string[]) {
+    this.names = names;
+    for (const [index, name] of names.entries()) {
+      const key = columnKey(name);
+      if (this.#indexes.has(key)) this.#repeated.add(key);
+      else this.#indexes.set(key, index);
+    }
+  }
+
+  has(column: string): boolean {
+    return this.#indexes.has(columnKey(column));
+  }
+
+  isRepeated(column: string): boolean {
+    return this.#repeated.has(columnKey(column));
+  }
+
+  index(column: string): number | undefined {
+    return this.#indexes.get(columnKey(column));
+  }
+
+  first(...columns: string[]): string | undefined {
+    return columns.find((column) => this.has(column));
+  }
+
+  title(column: string): string {
+    return this.names[this.index(column) ?? -1]?.trim() ?? column;
+  }
+}

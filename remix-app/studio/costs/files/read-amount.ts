@@ -1,0 +1,37 @@
+import { type Decimal, parseDecimal } from "#shared/decimal.ts";
+import { readDecimalText } from "#shared/usd-amount.ts";
+
+const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,2})?)(\))?$/;
+const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?$/;
+/** One group alone, as in 1,234, may also be a decimal comma. */
+const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
+const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$/;
+const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;
+/** Longer numbers are not amounts of money. */
+const mostCharacters = 64;
+
+/**
+ * Reads an amount exactly as a file states it: with an exponent, a sign or parentheses, a currency symbol, or groups.
+ * @param options.decimalComma whether the file was written where a comma separates decimals
+ * @returns null for a text that is not a number, or that can be read in two ways
+ */
+export function readAmount(text: string, { decimalComma = false } = {}): Decimal | null {
+  if (text.length > mostCharacters) return null;
+  const [, open, sign = "", otherSign = "", digits = "", close] = written.exec(text) ?? [];
+  if (!digits || Boolean(open) !== Boolean(close) || (open || sign ? otherSign !== "" : false)) return null;
+  const number = readDigits(digits, decimalComma);
+  const decimal = number === null ? null : readDecimalText(number);
+  if (decimal === null) return null;
+  const value = parseDecimal(decimal);
+  const isNegative = Boolean(open) || (sign || otherSign || "+") !== "+";
+  return isNegative ? { ...value, units: -value.units } : value;
+}
+
+function readDigits(digits: string, decimalComma: boolean): string | null {
+  if (decimalComma) {
+    if (withDecimalComma.test(digits)) return digits.replaceAll(".", "").replace(",", ".");
+    if (pointMayGroup.test(digits)) return null;
+  } else if (groupedByCommas.test(digits)) return digits.replaceAll(",", "");
+  if (!plain.test(digits)) return null;
+  return digits.replace(/^\./, "0.").replace(/\.(?=$|[eE])/, "");
+}

@@ -1,0 +1,125 @@
+import { createHash } from "node:crypto";
+import { pipeline, Readable } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { UnreadableCostFile } from "./cost-file.ts";
+
+/** A file as it is stored or sent, in parts or as a whole. */
+export type FileBytes = AsyncIterable<Uint8Array> | Uint8Array;
+
+/** Enough to tell formats apart by their columns. */
+const headBytes = 64 * 1024;
+
+/**
+ * Reads a file as text, unpacked where it is compressed by gzip.
+ * @param options.mostBytes the largest size, unpacked
+ * @returns the beginning, the whole text with it, and the SHA-256 in hex of the file once the text is read
+ * @throws UnreadableCostFile
+ */
+export async function readText(
+  bytes: FileBytes,
+  { mostBytes }: { mostBytes: number },
+): Promise<{ head: string; text: AsyncGenerator<string>; sha256: () => string }> {
+  const hash = createHash("sha256");
+  const parts = hashed(bytes instanceof Uint8Array ? oneByOne([bytes]) : bytes, hash);
+  const raw = await readHead(parts);
+  refuseOtherFiles(raw.head);
+  const unpacked = raw.head[0] === 0x1f && raw.head[1] === 0x8b ? gunzip(raw.all()) : raw.all();
+  const { head, all } = await readHead(limited(unpacked, mostBytes));
+  refuseOtherFiles(head);
+  const encoding =
+    head[0] === 0xff && head[1] === 0xfe ? "utf-16le" : head[0] === 0xfe && head[1] === 0xff ? "utf-16be" : "utf-8";
+  const start = new TextDecoder(encoding).decode(head, { stream: true });
+  return { head: start, text: decoded(all(), encoding), sha256: () => hash.digest("hex") };
+}
+
+async function* oneByOne<T>(values: readonly T[]): AsyncGenerator<T> {
+  yield* values;
+}
+
+async function* hashed(parts: AsyncIterable<Uint8Array>, hash: ReturnType<typeof createHash>) {
+  for await (const part of parts) {
+    hash.update(part);
+    yield part;
+  }
+}
+
+async function readHead(
+  parts: AsyncGenerator<Uint8Array>,
+): Promise<{ head: Uint8Array; all: () => AsyncGenerator<Uint8Array> }> {
+  let head: Uint8Array = new Uint8Array();
+  let ended = false;
+  while (head.length < headBytes && !ended) {
+    const { done, value } = await parts.next();
+    if (done) ended = true;
+    else head = Buffer.concat([head, value]);
+  }
+  return {
+    head,
+    async *all() {
+      yield head;
+      yield* parts;
+    },
+  };
+}
+
+async function* limited(parts: AsyncIterable<Uint8Array>, mostBytes: number): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const part of parts) {
+    size += part.length;
+    if (size > mostBytes) {
+      const most = `${Math.floor(mostBytes / 1024 / 1024)} MiB`;
+      throw new UnreadableCostFile(
+        `The file has more than ${most} unpacked. Export a shorter time, or use npm run import-costs.`,
+      );
+    }
+    yield part;
+  }
+}
+
+async function* gunzip(parts: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const unzip = createGunzip();
+  let failure: unknown;
+  pipeline(Readable.from(parts), unzip, (error) => {
+    failure = error;
+  });
+  try {
+    yield* unzip;
+  } catch (error) {
+    const { code } = (failure ?? error) as { code?: string };
+    if (!code?.startsWith("Z_")) throw error;
+    throw new UnreadableCostFile(
+      code === "Z_BUF_ERROR"
+        ? "The compressed file ends too early: it is cut off. Download it again."
+        : "The compressed file is damaged. Download it again.",
+    );
+  }
+}
+
+async function* decoded(parts: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<string> {
+  const decoder = new TextDecoder(encoding, { fatal: true });
+  const decode = (part?: Uint8Array) => {
+    try {
+      return part ? decoder.decode(part, { stream: true }) : decoder.decode();
+    } catch {
+      throw new UnreadableCostFile("The file is not text in UTF-8, or is cut off. Import it as it was downloaded.");
+    }
+  };
+  for await (const part of parts) yield decode(part);
+  yield decode();
+}
+
+const otherFiles: readonly [start: string, what: string][] = [
+  ["PK\u0003\u0004", "a ZIP archive or a workbook. Unpack it, or save the sheet as CSV"],
+  ["PAR1", "Parquet. Choose CSV as the export's format"],
+  ["%PDF", "a PDF. Import the export with the costs; enter an invoice by hand"],
+  ["<", "a web page or XML. Download the export as CSV or JSON"],
+  ["\u00d0\u00cf\u0011\u00e0", "an old Excel workbook. Save the sheet as CSV"],
+  ["Obj\u0001", "Avro. Choose CSV or JSON as the export's format"],
+];
+
+function refuseOtherFiles(head: Uint8Array): void {
+  const start = String.fromCharCode(...head.subarray(0, 8)).trimStart();
+  if (head.length === 0) throw new UnreadableCostFile("The file is empty.");
+  const other = otherFiles.find(([first]) => start.startsWith(first));
+  if (other) throw new UnreadableCostFile(`The file is ${other[1]}.`);
+}

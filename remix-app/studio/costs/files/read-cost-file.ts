@@ -1,0 +1,99 @@
+import { createHash } from "node:crypto";
+import { collectCosts } from "./collect-costs.ts";
+import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-file.ts";
+import { type FileBytes, readText } from "./read-bytes.ts";
+import { readCsv } from "./read-csv.ts";
+import { jsonReader } from "./read-json.ts";
+
+export type CostFileInput = { bytes: FileBytes; fileName: string };
+
+export type ReadOptions = {
+  /** The provider's name in imported costs; of a file with several providers, the one to import. */
+  provider?: string | undefined;
+  /** The account of lines that name none. */
+  account?: string | undefined;
+  /** The largest size of a file, unpacked. */
+  mostBytes?: number | undefined;
+};
+
+/** A part of a report that the provider splits: Azure's, AWS's and BigQuery's names. */
+const partName = /(?:^|[_/-])part[_-]?\d+[_-]\d+|-\d{5}\.(?:snappy\.)?csv|\d{12}\.(?:csv|json)/i;
+
+/**
+ * Reads a provider's cost file: CSV or JSON, plain or compressed by gzip, in a format that it finds by the contents.
+ * @throws UnreadableCostFile
+ */
+export function readCostFile(
+  bytes: FileBytes,
+  { fileName, ...options }: ReadOptions & { fileName: string },
+): Promise<CostFile> {
+  return readCostFiles([{ bytes, fileName }], options);
+}
+
+/**
+ * Reads the parts of one report as one file: a day's total replaces what was imported for that day, so the parts of a
+ * day belong together.
+ * @throws UnreadableCostFile
+ */
+export async function readCostFiles(files: readonly CostFileInput[], options: ReadOptions = {}): Promise<CostFile> {
+  const { provider, account, mostBytes = Number.POSITIVE_INFINITY } = options;
+  const costs = collectCosts({ account });
+  const json = jsonReader();
+  const notes = new Set<string>();
+  const hashes: string[] = [];
+  let format: { id: string; name: string } | undefined;
+  for (const { bytes, fileName } of files) {
+    const named = files.length > 1 ? `${fileName}: ` : "";
+    try {
+      let endNotes = (): string[] => [];
+      const found = (own: { id: string; name: string; notes?: () => string[] }) => {
+        if (format && format.id !== own.id) {
+          throw new UnreadableCostFile(`This is ${own.name}, and others are ${format.name}. Import them one by one.`);
+        }
+        format = own;
+        endNotes = own.notes ?? endNotes;
+      };
+      const { head, text, sha256 } = await readText(bytes, { mostBytes });
+      const isJson = /^[\s\ufeff]*[[{]/.test(head);
+      for await (const { read, where } of isJson ? json.read(text, found) : readCsv({ head, text }, found)) {
+        costs.add(read, where);
+      }
+      for (const note of endNotes()) notes.add(named + note);
+      hashes.push(sha256());
+    } catch (error) {
+      throw error instanceof UnreadableCostFile && named ? new UnreadableCostFile(named + error.message) : error;
+    }
+  }
+  for (const note of [...json.end(), ...costs.notes()]) notes.add(note);
+  const [first] = files;
+  if (files.length === 1 && first && partName.test(first.fileName)) {
+    notes.add(
+      "The name looks like one part of a report. Import all parts together: a day's total replaces the one before.",
+    );
+  }
+  const providers = chosen(costs.providers(), provider);
+  if (!format || !first || providers.length === 0) {
+    throw new UnreadableCostFile("The file has no costs: it has a header and no lines. Export a time with costs.");
+  }
+  return {
+    format: format.id,
+    formatName: format.name,
+    providers,
+    skipped: costs.skipped(),
+    notes: [...notes],
+    rows: costs.rows,
+    fileName: files.length === 1 ? first.fileName : `${first.fileName} and ${files.length - 1} more`,
+    sha256: hashes.length === 1 ? (hashes[0] ?? "") : createHash("sha256").update(hashes.join("")).digest("hex"),
+  };
+}
+
+function chosen(providers: ProviderCosts[], name: string | undefined): ProviderCosts[] {
+  if (name === undefined || providers.length === 0) return providers;
+  const lower = name.toLowerCase();
+  const [only, ...others] = providers;
+  if (only && others.length === 0) return [{ ...only, provider: lower }];
+  const own = providers.filter(({ provider }) => provider === lower);
+  if (own.length > 0) return own;
+  const names = providers.map(({ provider }) => provider).join(", ");
+  throw new UnreadableCostFile(`The file has costs of several providers (${names}), and none is named ${lower}.`);
+}

@@ -1,0 +1,156 @@
+import { pipeline, Readable } from "node:stream";
+// csv-parse 7.0.3, https://csv.js.org/parse/
+import { CsvError, parse } from "csv-parse";
+import { anthropicCsv } from "./anthropic-costs.ts";
+import { awsReport } from "./aws-cost-report.ts";
+import { azureExport } from "./azure-cost-export.ts";
+import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
+import { type CsvFormat, CsvHeader, type CsvReader, CsvRow } from "./csv-format.ts";
+import { focusCosts } from "./focus-costs.ts";
+import { googleCostTable, googleExport } from "./google-billing-export.ts";
+import { openAiCsv } from "./openai-costs.ts";
+
+/** A file is of the first of these that knows its header. */
+const formats: readonly CsvFormat[] = [
+  focusCosts,
+  awsReport,
+  openAiCsv,
+  anthropicCsv,
+  googleExport,
+  googleCostTable,
+  azureExport,
+];
+
+/** The names of the formats, for people. */
+export const csvFormatNames = formats.map(({ name }) => name);
+
+/** Rows above the header: Google's cost table has eight. */
+const mostPreambleRows = 40;
+const mostRecordCharacters = 4 * 1024 * 1024;
+
+type Parsed = { record: string[]; info: { records: number; empty_lines: number } };
+
+/**
+ * Reads a CSV file row by row, and finds its format, delimiter and header.
+ * @throws UnreadableCostFile that names the row and the column
+ */
+export async function* readCsv(
+  { head, text }: { head: string; text: AsyncIterable<string> },
+  found: (format: { id: string; name: string; notes: () => string[] }) => void,
+): AsyncGenerator<{ read: ReadLine; where: string }> {
+  const delimiter = delimiterOf(head);
+  const decimalComma = delimiter === ";";
+  const preamble: string[][] = [];
+  let open: { format: CsvFormat; header: CsvHeader; reader: CsvReader } | undefined;
+  let lastCharacter = "\n";
+  for await (const { record, info } of records(
+    watched(text, (last) => {
+      lastCharacter = last;
+    }),
+    delimiter,
+  )) {
+    const number = info.records + info.empty_lines;
+    if (record.every((cell) => cell.trim() === "")) continue;
+    if (!open) {
+      open = openFile(record, preamble);
+      if (open) {
+        const { format, reader } = open;
+        found({
+          id: format.id,
+          name: format.name,
+          notes: () => [...(reader.end?.() ?? []), ...endNote(lastCharacter)],
+        });
+        continue;
+      }
+      preamble.push(record);
+      if (preamble.length > mostPreambleRows) break;
+      continue;
+    }
+    const { header, reader } = open;
+    const width = header.names.length;
+    if (record.length < width || record.slice(width).some((cell) => cell.trim() !== "")) {
+      throw new UnreadableCostFile(
+        `Row ${number} has ${record.length} of ${width} columns: the file is cut off or damaged. Download it again.`,
+      );
+    }
+    const row = new CsvRow(record, { number, header, decimalComma });
+    yield { read: reader.read(row), where: row.where };
+  }
+  if (!open) throw unknownColumns(preamble[0] ?? []);
+}
+
+function endNote(lastCharacter: string): string[] {
+  return lastCharacter === "\n" || lastCharacter === "\r"
+    ? []
+    : ["The last line has no line end: check that the file is complete."];
+}
+
+function openFile(record: readonly string[], preamble: readonly string[][]) {
+  const header = new CsvHeader(record);
+  const format = formats.find(({ isHeader }) => isHeader((column) => header.has(column)));
+  if (!format) return undefined;
+  for (const columns of format.required) {
+    const column = header.first(...columns);
+    if (column === undefined) {
+      const missing = columns.length === 1 ? columns[0] : columns.join(" or ");
+      throw new UnreadableCostFile(
+        `This looks like ${format.name}, but column ${missing} is missing. ${format.advice}`,
+      );
+    }
+    if (header.isRepeated(column)) {
+      throw new UnreadableCostFile(`Column ${header.title(column)} is in the file twice. ${format.advice}`);
+    }
+  }
+  return { format, header, reader: format.begin(header, preamble) };
+}
+
+function unknownColumns(first: readonly string[]): UnreadableCostFile {
+  const shown = first.slice(0, 8).map((cell) => cell.trim().slice(0, 40));
+  return new UnreadableCostFile(
+    `The file's columns are of no known export: ${shown.join(", ")}. Use ${csvFormatNames.join(", ")}, as downloaded.`,
+  );
+}
+
+const delimiters = [",", ";", "\t", "|"] as const;
+
+/** The delimiter that is most frequent in the first lines, outside of quotes. */
+function delimiterOf(head: string): string {
+  const lines = head
+    .replaceAll(/"(?:[^"]|"")*"/g, "")
+    .split(/\r\n|\r|\n/)
+    .slice(0, mostPreambleRows);
+  const most = (delimiter: string) => Math.max(...lines.map((line) => line.split(delimiter).length));
+  return delimiters.reduce((best, delimiter) => (most(delimiter) > most(best) ? delimiter : best));
+}
+
+async function* watched(text: AsyncIterable<string>, see: (lastCharacter: string) => void): AsyncGenerator<string> {
+  for await (const part of text) {
+    if (part !== "") see(part.slice(-1));
+    yield part;
+  }
+}
+
+async function* records(text: AsyncIterable<string>, delimiter: string): AsyncGenerator<Parsed> {
+  const parser = parse({
+    delimiter,
+    info: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+    max_record_size: mostRecordCharacters,
+  });
+  let failure: unknown;
+  pipeline(Readable.from(text), parser, (error) => {
+    failure = error;
+  });
+  try {
+    yield* parser as AsyncIterable<Parsed>;
+  } catch (error) {
+    const cause = failure ?? error;
+    if (!(cause instanceof CsvError)) throw cause;
+    throw new UnreadableCostFile(
+      cause.code === "CSV_QUOTE_NOT_CLOSED"
+        ? "The file ends inside a quoted cell: it is cut off. Download it again."
+        : `Row ${parser.info.records + 1} is not CSV: a quote is in the wrong place. Import the file as it was downloaded.`,
+    );
+  }
+}

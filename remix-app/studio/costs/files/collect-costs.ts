@@ -26,7 +26,7 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
     check(line, where);
     const day = clamp(line.day, line.bill);
     if (day !== line.day) moved++;
-    if (line.lastDay !== undefined && line.lastDay > day) long++;
+    else if (line.lastDay !== undefined && line.lastDay > day) long++;
     const own = providers.get(line.provider) ?? { timeZone: line.timeZone, sums: new Map<string, Sum>() };
     providers.set(line.provider, own);
     const { currency, service } = line;
@@ -105,7 +105,8 @@ function providerCosts(
     days.set(key, costs);
     costs.amounts.push({ currency, amount: formatDecimal(amount), service });
   }
-  const sorted = [...days].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, costs]) => costs);
+  const order = ({ day, accountId }: CostDay) => `${day}${accountId ?? ""}`;
+  const sorted = [...days.values()].toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
   const currencies = [...new Set([...sums.values()].map(({ currency }) => currency))].toSorted();
   return { provider, timeZone, currencies, days: sorted };
 }

@@ -1,4 +1,4 @@
-import { type Decimal, parseDecimal } from "#shared/decimal.ts";
+import { type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
 const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,2})?)(\))?$/;
@@ -7,8 +7,9 @@ const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?$/;
 const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
 const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$/;
 const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;
-/** Longer numbers are not amounts of money. */
-const mostCharacters = 64;
+const mostCharacters = 80;
+/** As the database takes amounts before their conversion. */
+const inLimits = /^\d{1,15}(?:\.\d{1,40})?$/;
 
 /**
  * Reads an amount exactly as a file states it: with an exponent, a sign or parentheses, a currency symbol, or groups.
@@ -18,11 +19,12 @@ const mostCharacters = 64;
 export function readAmount(text: string, { decimalComma = false } = {}): Decimal | null {
   if (text.length > mostCharacters) return null;
   const [, open, sign = "", otherSign = "", digits = "", close] = written.exec(text) ?? [];
-  if (!digits || Boolean(open) !== Boolean(close) || (open || sign ? otherSign !== "" : false)) return null;
+  if (!digits || Boolean(open) !== Boolean(close) || [open, sign, otherSign].filter(Boolean).length > 1) return null;
   const number = readDigits(digits, decimalComma);
   const decimal = number === null ? null : readDecimalText(number);
   if (decimal === null) return null;
   const value = parseDecimal(decimal);
+  if (!inLimits.test(formatDecimal(value))) return null;
   const isNegative = Boolean(open) || (sign || otherSign || "+") !== "+";
   return isNegative ? { ...value, units: -value.units } : value;
 }

@@ -1,44 +1,138 @@
+import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import type { CostFile } from "./cost-file.ts";
+import { costLines } from "../../../testing/cost-file-lines.ts";
 import { readCostFile, readCostFiles } from "./read-cost-file.ts";
 
+const header = "usage_date_utc,model,workspace,cost_usd";
+const csv = `${header}\n2026-10-03,Claude,Default,0.05\n`;
 const bytes = (text: string) => new TextEncoder().encode(text);
-const read = (text: string, fileName = "costs.csv") => readCostFile(bytes(text), { fileName });
-/** Days as "day account service amount currency". */
-const lines = ({ providers }: CostFile) =>
-  providers.flatMap(({ provider, days }) =>
-    days.flatMap(({ day, accountId, amounts }) =>
-      amounts.map(({ service, amount, currency }) => [provider, day, accountId, service, amount, currency].join(" | ")),
-    ),
-  );
+const read = (content: Uint8Array | string, options: object = {}) =>
+  readCostFile(typeof content === "string" ? bytes(content) : content, { fileName: "costs.csv", ...options });
+const expected = ["anthropic 2026-10-03 default: 0.05 USD, Claude"];
 
-describe("a FOCUS export", () => {
-  // FinOps-Open-Cost-and-Usage-Spec/FOCUS-Sample-Data, FOCUS-1.0/focus_sample.csv: NULL, quoted texts, times with a space.
-  test("is read as its sample data has it", async () => {
-    const file = await read(
-      [
-        '"AvailabilityZone","BilledCost","BillingAccountId","BillingCurrency","BillingPeriodEnd","BillingPeriodStart","ChargeCategory","ChargePeriodEnd","ChargePeriodStart","ProviderName","ServiceName","SubAccountId","Tags"',
-        'NULL,0.00000080000,"1234567890123","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage","2024-09-18 23:00:00","2024-09-18 22:00:00","AWS","Amazon Simple Queue Service","51738928782",NULL',
-        'NULL,0.00001605990,"1234567890123","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage","2024-09-18 24:00:00","2024-09-18 23:00:00","AWS","Amazon Simple Queue Service","51738928782","{""application"": ""Bright,\nLens""}"',
-        'NULL,0.00001500000,"/providers/Microsoft.Billing/billingAccounts/8611537","USD","2024-10-01 00:00:00","2024-09-01 00:00:00","Usage","2024-09-05 00:00:00","2024-09-04 00:00:00","Microsoft","Storage Accounts","/subscriptions/64e355d7-997c-491d-b0c1-8414dccfcf42",NULL',
-        "",
-      ].join("\n"),
-    );
-    expect(file.formatName).toBe("a FOCUS export");
-    expect(lines(file)).toEqual([
-      "aws | 2024-09-18 | 51738928782 | Amazon Simple Queue Service | 0.0000168599 | USD",
-      "azure | 2024-09-04 | /subscriptions/64e355d7-997c-491d-b0c1-8414dccfcf42 | Storage Accounts | 0.000015 | USD",
+describe("a CSV file may be written", () => {
+  test.each([
+    ["with a byte order mark and CRLF", bytes(`\ufeff${csv.replaceAll("\n", "\r\n")}`)],
+    ["in UTF-16, as Excel does", Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(csv, "utf16le")])],
+    ["with tabs", bytes(csv.replaceAll(",", "\t"))],
+    ["with quotes around all cells", bytes(csv.replaceAll(/[^,\n]+/g, '"$&"'))],
+    ["with other names of its columns", bytes(csv.replace(header, " Usage Date UTC ,Model,WORKSPACE,CostUSD"))],
+    ["with blank lines and rows of commas", bytes(`\n${csv.replace("\n", "\n\n,,,\n")},,,\n`)],
+    ["with a column more that is empty", bytes(csv.replaceAll("\n", ",\n"))],
+    ["with a spreadsheet's hint of the delimiter", bytes(`sep=,\n${csv}`)],
+    [
+      "with lines in a cell",
+      bytes(csv.replace("Claude", '"Clau\nde"')),
+      ["anthropic 2026-10-03 default: 0.05 USD, Clau\nde"],
+    ],
+    ["compressed by gzip", gzipSync(csv)],
+    ["in several parts of gzip", Buffer.concat([gzipSync(csv.slice(0, 50)), gzipSync(csv.slice(50))])],
+  ] as const)("%s", async (_, content, lines: readonly string[] = expected) => {
+    const file = await read(content);
+    expect(costLines(file)).toEqual(lines);
+    expect(file.notes).toEqual([]);
+    expect(file.sha256).toBe(createHash("sha256").update(content).digest("hex"));
+  });
+
+  test("in any parts of a stream", async () => {
+    async function* oneByOne() {
+      for (const byte of bytes(csv.replace("Claude", "Clàude"))) yield new Uint8Array([byte]);
+    }
+    expect(costLines(await readCostFile(oneByOne(), { fileName: "a.csv" }))).toEqual([
+      "anthropic 2026-10-03 default: 0.05 USD, Clàude",
     ]);
   });
 });
 
-test("parts of a report are read as one file", async () => {
-  const part = (amount: string) =>
-    bytes(`usage_date_utc,model,workspace,cost_usd\n2026-10-03,Claude Haiku 4.5,Default,${amount}\n`);
+describe("a file that is cut off is refused", () => {
+  const packed = gzipSync(csv.repeat(50));
+  test.each([
+    ["inside gzip", packed.subarray(0, -20), "The compressed file ends too early"],
+    ["inside quotes", bytes(`${csv}2026-10-04,"Clau`), "The file ends inside a quoted cell"],
+    ["between columns", bytes(`${csv}2026-10-04,Claude`), "Row 3 has 2 of 4 columns"],
+    [
+      "inside a character",
+      bytes(csv.replace("Claude", "à")).subarray(0, header.length + 13),
+      "not text in UTF-8, or is cut off",
+    ],
+    [
+      "inside JSON",
+      bytes('{"data": [{"start_time": 1730419200, "results": ['),
+      "The file ends in the middle of a JSON value",
+    ],
+    ["after its header", bytes(`${header}\n`), "The file has no costs"],
+  ])("%s", async (_, content, message) => {
+    await expect(read(content)).rejects.toThrow(message);
+  });
+
+  test("and one without a last line end is read, with a note", async () => {
+    expect((await read(csv.trimEnd())).notes).toEqual([
+      "The last line has no line end: check that the file is complete.",
+    ]);
+  });
+});
+
+test.each([
+  ["", "The file is empty."],
+  ["PK\u0003\u0004zip", "The file is a ZIP archive or a workbook. Unpack it"],
+  ["PAR1....", "The file is Parquet. Choose CSV"],
+  ["%PDF-1.7", "The file is a PDF."],
+  ["<!doctype html>", "The file is a web page or XML."],
+  ["a,b\n1,2\n", "The file's columns are of no known export: a, b. Use a FOCUS export, an AWS Cost and Usage Report"],
+  ['{"ResultsByTime": []}', "The file is JSON of no known export (ResultsByTime)"],
+  ["[1]", "The file is JSON of no known export."],
+  ["{,}", "The file is not valid JSON"],
+  [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 is not CSV: a quote is in the wrong place."],
+])("file %# is refused with what to do", async (content, message) => {
+  await expect(read(content)).rejects.toThrow(message);
+});
+
+test("a damaged archive and text of another encoding are refused", async () => {
+  const packed = Buffer.from(gzipSync(csv));
+  packed.fill(0x7f, 14, 30);
+  await expect(read(packed)).rejects.toThrow("The compressed file is damaged");
+  await expect(read(Buffer.from(csv.replace("Claude", "Clàude"), "latin1"))).rejects.toThrow("not text in UTF-8");
+});
+
+test("the largest size is that of the unpacked file", async () => {
+  const packed = gzipSync(csv);
+  await expect(read(packed, { mostBytes: csv.length })).resolves.toBeDefined();
+  await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file has more than");
+});
+
+test("a person names the provider, and the account of lines that name none", async () => {
+  const file = await read(`${csv}2026-10-03,Claude,,1\n`, { provider: "My-Anthropic", account: "default" });
+  expect(costLines(file)).toEqual(["my-anthropic 2026-10-03 default: 1.05 USD, Claude"]);
+});
+
+test("parts of a report are read as one file, and a part alone says that it may be one", async () => {
+  const part = (amount: string) => bytes(csv.replace("0.05", amount));
   const file = await readCostFiles([
-    { bytes: part("0.05"), fileName: "a.csv" },
-    { bytes: gzipSync(part("1.2E-7")), fileName: "b.csv.gz" },
+    { bytes: part("0.05"), fileName: "/tmp/costs-00001.csv" },
+    { bytes: gzipSync(part("1.2E-7")), fileName: "costs-00002.csv.gz" },
   ]);
-  expect(lines(file)).toEqual(["anthropic | 2026-10-03 | default | Claude Haiku 4.5 | 0.05000012 | USD"]);
+  expect(costLines(file)).toEqual(["anthropic 2026-10-03 default: 0.05000012 USD, Claude"]);
+  expect([file.fileName, file.rows, file.notes]).toEqual(["costs-00001.csv and 1 more", 2, []]);
+  for (const fileName of ["costs-00001.csv.gz", "part_0_0001.csv", "export000000000001.json"]) {
+    expect((await read(csv, { fileName })).notes[0]).toContain("The report may have more parts.");
+  }
+});
+
+test("files of different formats, and a broken one of several, are refused by name", async () => {
+  const broken = [
+    { bytes: bytes(csv), fileName: "a.csv" },
+    { bytes: bytes(`${header}\n2026-10-03,Claude,Default,x\n`), fileName: "b.csv" },
+  ];
+  await expect(readCostFiles(broken)).rejects.toThrow('b.csv: Row 2: column cost_usd is "x", which is not an amount.');
+  const mixed = [
+    { bytes: bytes(csv), fileName: "a.csv" },
+    { bytes: bytes("start_time,amount_value,amount_currency\n1730419200,1,usd\n"), fileName: "b.csv" },
+  ];
+  await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI's cost export, and others are");
+});
+
+test("names of files are kept in 200 characters, without folders and control characters", async () => {
+  expect((await read(csv, { fileName: "C:\\bills\\a\u0000b.csv" })).fileName).toBe("ab.csv");
+  expect((await read(csv, { fileName: "x".repeat(201) })).fileName).toHaveLength(200);
 });

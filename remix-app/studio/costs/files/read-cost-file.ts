@@ -68,7 +68,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const [first] = files;
   if (files.length === 1 && first && partName.test(first.fileName)) {
     notes.add(
-      "The name looks like one part of a report. Import all parts together: a day's total replaces the one before.",
+      "The report may have more parts. Import them together: a day's total replaces the one that was imported before.",
     );
   }
   const providers = chosen(costs.providers(), provider);
@@ -82,7 +82,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
     skipped: costs.skipped(),
     notes: [...notes],
     rows: costs.rows,
-    fileName: files.length === 1 ? first.fileName : `${first.fileName} and ${files.length - 1} more`,
+    fileName: shortName(first.fileName) + (files.length > 1 ? ` and ${files.length - 1} more` : ""),
     sha256: hashes.length === 1 ? (hashes[0] ?? "") : createHash("sha256").update(hashes.join("")).digest("hex"),
   };
 }
@@ -96,4 +96,10 @@ function chosen(providers: ProviderCosts[], name: string | undefined): ProviderC
   if (own.length > 0) return own;
   const names = providers.map(({ provider }) => provider).join(", ");
   throw new UnreadableCostFile(`The file has costs of several providers (${names}), and none is named ${lower}.`);
+}
+
+/** A file's name without folders, as the database takes it. */
+function shortName(fileName: string): string {
+  const name = fileName.replace(/^.*[\\/]/, "").replace(/\p{Cc}/gu, "");
+  return [...name].slice(0, 200).join("") || "costs";
 }

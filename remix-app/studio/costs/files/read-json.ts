@@ -72,9 +72,12 @@ export function jsonReader() {
           "The last page says that there are more (has_more). Import all pages together, or ask for a shorter time.",
         );
       }
-      return repeated > 0
-        ? [`${repeated} days are in the file more than once, with the same costs; each counts once.`]
-        : [];
+      if (repeated === 0) return [];
+      return [
+        repeated === 1
+          ? "A day is in the file more than once and counts once."
+          : `${repeated} days are in the file more than once; each counts once.`,
+      ];
     },
   };
 }

@@ -1,0 +1,152 @@
+import { expect, test } from "vitest";
+import { costLines, readCostText } from "../../../testing/cost-file-lines.ts";
+
+// The table's fields: https://cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/standard-usage
+// Credits are negative amounts; project-koku/nise (nise/generators/gcp/gcp_generator.py) writes the same columns.
+const header =
+  "billing_account_id,service.id,service.description,usage_start_time,usage_end_time,project.id,cost,currency,currency_conversion_rate,credits,invoice.month,cost_type";
+const row = ({
+  start = "2026-10-03 07:00:00 UTC",
+  end = "2026-10-03 08:00:00 UTC",
+  project = "my-project",
+  cost = "1",
+  credits = "[]",
+  month = "202610",
+  type = "regular",
+}) =>
+  `01A-02B-03C,C7E2,Vertex AI,${start},${end},${project},${cost},EUR,0.92,"${credits.replaceAll('"', '""')}",${month},${type}`;
+
+test("the table saved as CSV is read with its credits, by Pacific days", async () => {
+  const credits = JSON.stringify([
+    { name: "Committed use", amount: -0.25 },
+    { name: "Promotion", amount: "-1.2E-7" },
+  ]);
+  const file = await readCostText([
+    header,
+    row({ cost: "1.2E-7", start: "2026-10-03 06:59:59 UTC" }),
+    row({ cost: "0.5", credits }),
+    row({ credits: "{}", cost: "0.1", project: "", type: "tax" }),
+    row({ credits: "" }),
+  ]);
+  expect(file.formatName).toBe("a Google Cloud billing export");
+  expect(file.providers[0]).toMatchObject({ provider: "gcp", timeZone: "America/Los_Angeles", currencies: ["EUR"] });
+  expect(costLines(file)).toEqual([
+    "gcp 2026-10-02 my-project: 0.00000012 EUR, Vertex AI",
+    "gcp 2026-10-03 01A-02B-03C: 0.1 EUR, Vertex AI",
+    "gcp 2026-10-03 my-project: 1.24999988 EUR, Vertex AI",
+  ]);
+});
+
+test("late costs of the month before count within the invoice's month", async () => {
+  const file = await readCostText([header, row({ start: "2026-09-30 07:00:00 UTC", end: "2026-09-30 08:00:00 UTC" })]);
+  expect(costLines(file)).toEqual(["gcp 2026-10-01 my-project: 1 EUR, Vertex AI"]);
+});
+
+test("credits may be a column that a query has flattened, or rows of their own", async () => {
+  const file = await readCostText([
+    "billing_account_id,service_description,usage_start_time,project_id,cost,currency,credits.amount",
+    "01A,Vertex AI,2026-10-03T12:00:00,my-project,10,USD,-2",
+    ",,,,,,-3.5",
+    "01A,Vertex AI,2026-10-04T12:00:00,my-project,1,USD,",
+  ]);
+  expect(costLines(file)).toEqual([
+    "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
+    "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
+  ]);
+  const without = await readCostText(["usage_start_time,cost,currency", "2026-10-03T12:00:00Z,1,USD"]);
+  expect(without.notes[0]).toContain("The file has no credits");
+});
+
+test.each([
+  [row({ credits: "{'amount': -1}" }), "Row 2: column credits is not JSON"],
+  [row({ credits: '[{"name": "Promotion"}]' }), "Row 2: column credits has a credit without an amount."],
+  [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which is not an amount.'],
+  [row({ cost: "" }), "Row 2: column cost is empty."],
+])("row %# is refused", async (line, message) => {
+  await expect(readCostText([header, line])).rejects.toThrow(message);
+});
+
+const nested = {
+  billing_account_id: "01A-02B-03C",
+  service: { id: "C7E2", description: "Vertex AI" },
+  usage_start_time: "2026-10-03 07:00:00 UTC",
+  usage_end_time: "2026-10-03 08:00:00 UTC",
+  project: { id: "my-project", labels: [] },
+  cost: 0.3,
+  currency: "USD",
+  credits: [{ name: "Promotion", amount: -0.1 }],
+  invoice: { month: "202610" },
+};
+
+test("rows as JSON, in lines or a list, are read with numbers and texts", async () => {
+  const texts = { ...nested, cost: "1E-3", credits: [{ amount: "-5e-4" }], project: null };
+  const expected = [
+    "gcp 2026-10-03 01A-02B-03C: 0.0005 USD, Vertex AI",
+    "gcp 2026-10-03 my-project: 0.2 USD, Vertex AI",
+  ];
+  const inLines = await readCostText(
+    [nested, texts].map((one) => JSON.stringify(one)),
+    "export.json",
+  );
+  expect(costLines(inLines)).toEqual(expected);
+  expect(costLines(await readCostText([JSON.stringify([nested, texts])], "export.json"))).toEqual(expected);
+  await expect(readCostText([JSON.stringify({ ...nested, cost: null })], "export.json")).rejects.toThrow(
+    "Value 1.cost is null, which is not an amount.",
+  );
+});
+
+// The console's download of the cost table, as public importers' tests have it: "ducat", tests of adapters/gcp_csv.py.
+const preamble = [
+  "Invoice number,1234567890,",
+  "Invoice date,2026-06-30,",
+  "Due date,2026-07-30,",
+  "Billing ID,0000-0000-0000,",
+  "Billing account ID,0A0A0A-0B0B0B-0C0C0C,",
+  "Currency,AUD,",
+  "Currency exchange rate,1.5,",
+  'Total amount due,"$1,010.00",',
+];
+const tableHeader =
+  "Billing account name,Billing account ID,Project name,Project ID,Project hierarchy,Service description,Service ID,SKU description,SKU ID,Consumption model description,Credit type,Cost type,Usage start date,Usage end date,Usage amount,Usage unit,Unrounded Cost ($),Cost ($)";
+const tableRow = (start: string, cost: string, credit = "") =>
+  `Example,0A0A0A-0B0B0B-0C0C0C,acme-prod,acme-prod,example.com,Vertex AI,6F81,Tokens,ABC1,Default,${credit},Usage,${start},2026-06-29,"6,282.708",count,${cost},9.99`;
+const table = (...rows: string[]) => readCostText([...preamble, tableHeader, ...rows]);
+
+test("the cost table is read without its total, in the invoice's month and currency", async () => {
+  const file = await table(
+    tableRow("2026-06-01", '"1,500.005"'),
+    tableRow("2026-05-30", "9.49"),
+    tableRow("2026-06-01", "-499.5", "Promotional credit"),
+    ",,,,,,,,,,,Rounding error,,,,,0.005,0.00",
+    ",,,,,,,,,,,Total,,,,,1009.995,1010.00",
+  );
+  expect(file.formatName).toBe("a Google Cloud cost table");
+  expect(costLines(file)).toEqual([
+    "gcp 2026-06-01 acme-prod: 1009.995 AUD, Vertex AI",
+    "gcp 2026-06-30 null: 0.005 AUD, Rounding error",
+  ]);
+  expect(file.skipped).toEqual([{ what: "totals", rows: 1 }]);
+  expect(file.notes).toEqual([
+    "1 line is of a time outside the bill and counts on its nearest day.",
+    "2 lines span several days and count on the first.",
+  ]);
+});
+
+test("a cost table that does not add up to its total says so", async () => {
+  const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
+  expect(notes).toEqual(["The lines do not add up to the file's own total: check that it is complete."]);
+});
+
+test("a table without dates, or without a currency, says what to download", async () => {
+  await expect(
+    readCostText([
+      "Service description,Service ID,SKU description,SKU ID,Usage amount,Usage unit,Cost ($),Unrounded subtotal ($),Subtotal ($)",
+      "Gemini API,X,Tokens,Y,10,count,1,1,1",
+    ]),
+  ).rejects.toThrow(
+    "column Usage start date or Usage date or Date is missing. Download the cost table of the invoice month",
+  );
+  await expect(readCostText([tableHeader, tableRow("2026-06-01", "1")])).rejects.toThrow(
+    "The file does not name its currency.",
+  );
+});

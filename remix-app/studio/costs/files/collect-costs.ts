@@ -84,7 +84,7 @@ function check({ account, currency }: CostLine, where: string): void {
       `${where}: the account is "${account}": a spreadsheet has shortened it. Import the file as it was downloaded.`,
     );
   }
-  if (!accountPattern.test(account)) {
+  if (!accountPattern.test(account) || !account.isWellFormed()) {
     throw new UnreadableCostFile(`${where}: the account has more than 256 characters or is not one line of text.`);
   }
 }

@@ -101,5 +101,5 @@ function chosen(providers: ProviderCosts[], name: string | undefined): ProviderC
 /** A file's name without folders, as the database takes it. */
 function shortName(fileName: string): string {
   const name = fileName.replace(/^.*[\\/]/, "").replace(/\p{Cc}/gu, "");
-  return [...name].slice(0, 200).join("") || "costs";
+  return [...name.toWellFormed()].slice(0, 200).join("") || "costs";
 }

@@ -1,0 +1,115 @@
+import { z } from "zod";
+import { add, type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
+import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-file.ts";
+
+/** The most account days of one import, as the database has it. */
+export const mostImportDays = 20_000;
+
+const currency = z.string().regex(/^[A-Z]{3}$/);
+const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
+
+/** USD for one unit of a currency, as a person enters it. */
+export const rateSchema = z
+  .string()
+  .trim()
+  .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate as a number with a point, such as 1.08")
+  .refine((text) => /[1-9]/.test(text), "Enter a rate above 0");
+
+/** What the database previews and imports: the totals of accounts and days, in the currencies of the file. */
+export const costImportDocumentSchema = z.object({
+  provider: z.string(),
+  format: z.string(),
+  fileName: z.string(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  timeZone: z.string(),
+  rates: z.record(currency, rateSchema),
+  days: z
+    .array(
+      z.object({
+        accountId: z.string(),
+        day: z.iso.date(),
+        amounts: z.array(z.object({ currency, amount: amountText })).min(1),
+      }),
+    )
+    .max(mostImportDays),
+});
+export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
+
+export type ServiceTotal = { service: string | null; amounts: { currency: string; amount: string }[] };
+
+/** The services of a bill with their exact sums by currency, by name; null is what names no service. */
+export function serviceTotals({ days }: ProviderCosts): ServiceTotal[] {
+  const services = new Map<string | null, Map<string, Decimal>>();
+  for (const { service, currency: code, amount } of days.flatMap(({ amounts }) => amounts)) {
+    const sums = services.get(service) ?? new Map<string, Decimal>();
+    services.set(service, sums);
+    addTo(sums, code, amount);
+  }
+  return [...services]
+    .toSorted(([one], [other]) => (one ?? "").localeCompare(other ?? "", "en"))
+    .map(([service, sums]) => ({ service, amounts: amountsOf(sums) }));
+}
+
+/** The currencies other than USD of some services: each needs a rate. */
+export function currenciesToConvert({ days }: ProviderCosts, services?: ReadonlySet<string | null>): string[] {
+  const amounts = days.flatMap((day) => day.amounts).filter(({ service }) => services?.has(service) ?? true);
+  return [...new Set(amounts.map(({ currency: code }) => code))].filter((code) => code !== "USD").toSorted();
+}
+
+export type DocumentChoices = {
+  /** The provider's name in imported costs; by default what the file suggests. */
+  provider?: string | undefined;
+  /** The account of lines that name none. */
+  account?: string | undefined;
+  /** The services to import; by default all. */
+  services?: ReadonlySet<string | null> | undefined;
+  /** USD for one unit of each other currency. */
+  rates?: Readonly<Record<string, string>> | undefined;
+};
+
+/**
+ * Makes the document to preview and import from a provider's costs.
+ * @throws UnreadableCostFile where nothing is left to import, or more than one import takes
+ */
+export function costImportDocument(
+  { format, fileName, sha256 }: Pick<CostFile, "format" | "fileName" | "sha256">,
+  costs: ProviderCosts,
+  { provider = costs.provider, account = "default", services, rates = {} }: DocumentChoices = {},
+): CostImportDocument {
+  const days = new Map<string, { accountId: string; day: string; sums: Map<string, Decimal> }>();
+  for (const { accountId, day, amounts } of costs.days) {
+    const own = amounts.filter(({ service }) => services?.has(service) ?? true);
+    if (own.length === 0) continue;
+    const key = JSON.stringify([day, accountId ?? account]);
+    const total = days.get(key) ?? { accountId: accountId ?? account, day, sums: new Map<string, Decimal>() };
+    days.set(key, total);
+    for (const { currency: code, amount } of own) addTo(total.sums, code, amount);
+  }
+  if (days.size === 0) throw new UnreadableCostFile("There is nothing to import: choose at least one service.");
+  if (days.size > mostImportDays) {
+    throw new UnreadableCostFile(
+      `The file has ${days.size.toLocaleString("en")} account days; one import takes ${mostImportDays.toLocaleString("en")}. Import a shorter time.`,
+    );
+  }
+  const needed = currenciesToConvert(costs, services);
+  return {
+    provider: provider.toLowerCase(),
+    format,
+    fileName,
+    sha256,
+    timeZone: costs.timeZone,
+    rates: Object.fromEntries(Object.entries(rates).filter(([code]) => needed.includes(code))),
+    days: [...days.values()].map(({ accountId, day, sums }) => ({ accountId, day, amounts: amountsOf(sums) })),
+  };
+}
+
+function addTo(sums: Map<string, Decimal>, code: string, amount: string): void {
+  const sum = sums.get(code);
+  sums.set(code, sum ? add(sum, parseDecimal(amount)) : parseDecimal(amount));
+}
+
+function amountsOf(sums: ReadonlyMap<string, Decimal>): { currency: string; amount: string }[] {
+  return [...sums]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([code, amount]) => ({ currency: code, amount: formatDecimal(amount) }));
+}

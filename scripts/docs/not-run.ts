@@ -6,6 +6,7 @@ export const notRun: readonly string[] = [
   "README.md checkout: npm ci && npm start",
   "README.md checkout: npm ci && npm test",
   "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project integration",
+  "docs/cost-files.md values: npm run import-costs -- costs.csv --workspace 6a3f0f6e-3d0f-4f0a-9b0e-2f9a3b1c4d5e --app 0d9c8b7a-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
   "docs/deploying.md hosted: npm ci                                    # Node 20 or newer",
   "docs/deploying.md hosted: npx supabase config diff",
   "docs/deploying.md hosted: cat > functions.env <<'ENV'",

@@ -69,7 +69,7 @@ const known: readonly [name: RegExp, provider: string][] = [
 ];
 
 /** A label for a provider's name. */
-export function providerOf(name: string): string {
+function providerOf(name: string): string {
   const [, provider] = known.find(([pattern]) => pattern.test(name)) ?? [];
   const label = name.toLowerCase().replace(/[^a-z0-9._:-]+/g, "-");
   return provider ?? (label.replace(/^-+|-+$/g, "").slice(0, 128) || "unknown");

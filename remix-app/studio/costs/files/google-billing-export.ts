@@ -9,7 +9,7 @@ import { dayBefore, lastDayBefore, type Moment, pacificDay } from "./read-day.ts
 const google = { provider: "gcp", timeZone: "America/Los_Angeles" } as const;
 
 /** The month of an invoice, YYYYMM, as its first and last day. */
-export function googleBill(month: string | null): CostLine["bill"] {
+function googleBill(month: string | null): CostLine["bill"] {
   const [, year, number] = /^(\d{4})-?(0[1-9]|1[0-2])$/.exec(month ?? "") ?? [];
   return year ? monthOf(`${year}-${number}-01`) : undefined;
 }

@@ -22,7 +22,7 @@ const formats: readonly CsvFormat[] = [
 ];
 
 /** The names of the formats, for people. */
-export const csvFormatNames = formats.map(({ name }) => name);
+const formatNames = formats.map(({ name }) => name);
 
 /** Rows above the header: Google's cost table has eight. */
 const mostPreambleRows = 40;
@@ -107,7 +107,7 @@ function openFile(record: readonly string[], preamble: readonly string[][]) {
 function unknownColumns(first: readonly string[]): UnreadableCostFile {
   const shown = first.slice(0, 8).map((cell) => cell.trim().slice(0, 40));
   return new UnreadableCostFile(
-    `The file's columns are of no known export: ${shown.join(", ")}. Use ${csvFormatNames.join(", ")}, as downloaded.`,
+    `The file's columns are of no known export: ${shown.join(", ")}. Use ${formatNames.join(", ")}, as downloaded.`,
   );
 }
 

@@ -9,7 +9,7 @@ const pageFormats: readonly JsonFormat[] = [openAiPages, anthropicPages];
 const googleRows = { id: "gcp-bigquery-json", name: "a Google Cloud billing export" };
 
 /** The names of the formats, for people. */
-export const jsonFormatNames = [...pageFormats.map(({ name }) => name), "Google Cloud's billing export"];
+const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud's billing export"];
 
 type Found = (format: { id: string; name: string }) => void;
 type Read = { read: ReadLine; where: string };
@@ -113,6 +113,6 @@ function unknownJson(value: unknown): UnreadableCostFile {
     return new UnreadableCostFile("The file is a provider's error, not costs. Export it again.");
   const shown = names.length > 0 ? ` (${names.slice(0, 8).join(", ")})` : "";
   return new UnreadableCostFile(
-    `The file is JSON of no known export${shown}. Use ${jsonFormatNames.join(", ")}, as downloaded.`,
+    `The file is JSON of no known export${shown}. Use ${formatNames.join(", ")}, as downloaded.`,
   );
 }

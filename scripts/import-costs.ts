@@ -1,0 +1,100 @@
+import { createReadStream, statSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
+import { createClient } from "@supabase/supabase-js";
+import { z } from "zod";
+import { importAnswer, previewAnswer } from "../remix-app/studio/costs/cost-import/import-answers.ts";
+import type { CostFile, ProviderCosts } from "../remix-app/studio/costs/files/cost-file.ts";
+import {
+  costImportDocument,
+  currenciesToConvert,
+  serviceTotals,
+} from "../remix-app/studio/costs/files/import-document.ts";
+import { readCostFiles } from "../remix-app/studio/costs/files/read-cost-file.ts";
+import { helpWhereAsked } from "./operator/help.ts";
+import { operatorProject } from "./operator/project.ts";
+import { type CostFileOptions, readCostFileOptions, usage } from "./provider-costs/cost-file-options.ts";
+import { fileText, previewText } from "./provider-costs/cost-file-preview.ts";
+
+/** `npm run import-costs`: imports a provider's cost files, in the project of the environment or the local stack. */
+helpWhereAsked(usage);
+const refused = z.object({ outcome: z.literal("app_not_linked") });
+try {
+  await importCosts(readCostFileOptions(process.argv.slice(2)));
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}
+
+async function importCosts(options: CostFileOptions): Promise<void> {
+  const missingFile = options.files.find((path) => !statSync(path, { throwIfNoEntry: false })?.isFile());
+  if (missingFile) throw new Error(`${missingFile} is not a file. Give the path of the provider's export.`);
+  const file = await readCostFiles(
+    options.files.map((path) => ({ bytes: createReadStream(path), fileName: path })),
+    { provider: options.provider?.source },
+  );
+  const costs = onlyProvider(file);
+  console.log(`${fileText(file, costs)}\n`);
+  const services = servicesToImport(costs, options.services);
+  const missing = currenciesToConvert(costs, services).find((currency) => !(currency in options.rates));
+  if (missing) throw new Error(`The bill has amounts in ${missing}: give the USD for one, as --rate ${missing}=1.08.`);
+  const { account, rates, book } = options;
+  const document = costImportDocument(file, costs, { provider: options.provider?.name, account, services, rates });
+  const project = operatorProject();
+  const database = createClient(project.url, project.secretKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+  }).schema("private");
+  const call = async (name: string, args: object = {}): Promise<unknown> => {
+    const where = { workspace: book?.workspace ?? null, app: book?.app ?? null, document };
+    const { data, error } = await database.rpc(name, { ...where, ...args });
+    if (error) throw new Error(`The project did not answer (${error.code || "no connection"}). Is it running?`);
+    if (refused.safeParse(data).success) throw new Error("The app is not linked to the workspace: check both ids.");
+    return data;
+  };
+  const preview = previewAnswer.parse(await call("preview_costs_as_operator"));
+  if (preview.outcome === "invalid") throw new Error(preview.message);
+  console.log(previewText(document, preview));
+  if (preview.added.days + preview.corrected.days === 0) {
+    console.log("Nothing to import: all days are as they were imported before.");
+    return;
+  }
+  if (!options.yes && !(await isConfirmed())) {
+    console.log("Nothing was imported.");
+    return;
+  }
+  const answer = importAnswer.parse(await call("import_costs_as_operator", { state: preview.state }));
+  if (answer.outcome === "invalid") throw new Error(answer.message);
+  if (answer.outcome === "changed") {
+    throw new Error("Other costs were imported meanwhile, and nothing of this file. Run the command again.");
+  }
+  console.log(`Imported: ${answer.added} new, ${answer.corrected} corrected, ${answer.unchanged} unchanged days.`);
+}
+
+function onlyProvider({ providers }: CostFile): ProviderCosts {
+  const [only, ...others] = providers;
+  if (only && others.length === 0) return only;
+  const names = providers.map(({ provider }) => provider).join(", ");
+  throw new Error(`The file has costs of several providers (${names}): name one with --provider.`);
+}
+
+function servicesToImport(costs: ProviderCosts, names: readonly string[]): Set<string | null> | undefined {
+  if (names.length === 0) return undefined;
+  const known = serviceTotals(costs).map(({ service }) => service);
+  return new Set(
+    names.map((name) => {
+      const service = known.find((one) => one?.toLowerCase() === name.toLowerCase());
+      if (service === undefined) throw new Error(`The bill has no service named ${name}.`);
+      return service;
+    }),
+  );
+}
+
+async function isConfirmed(): Promise<boolean> {
+  if (!process.stdin.isTTY) {
+    console.log("Add --yes to import it.");
+    return false;
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const answer = await terminal.question("Import this? (yes/no) ");
+  terminal.close();
+  return /^y(es)?$/i.test(answer.trim());
+}

@@ -1,0 +1,104 @@
+import { parseArgs } from "node:util";
+import { z } from "zod";
+import { rateSchema } from "../../remix-app/studio/costs/files/import-document.ts";
+
+export const usage = `npm run import-costs -- <file> [<file> …] (--workspace <id> --app <id> | --platform)
+  [--provider <name>] [--account <id>] [--service <name>]… [--rate <currency>=<USD>]… [--yes]
+
+Imports a provider's bill into the books of a workspace's app, or of the platform: a total for each account and day. It
+reads CSV and JSON files, also as .gz, of OpenAI, Anthropic, AWS, Google Cloud, Azure and FOCUS 1.x, and shows what they
+contain and change before it asks to store it. Parts of one report belong into one import: name all of its files.
+
+--provider  the provider's name in imported costs; by default what the file suggests. Of a file with several providers,
+            the one to import, also with another name: aws=bedrock
+--account   the account of lines that name none; by default "default"
+--service   only this service of the bill, as the preview writes it; may be given several times
+--rate      USD for one unit of another currency, such as EUR=1.08
+--yes       stores without asking
+
+Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, the running local stack.`;
+
+export type CostFileOptions = {
+  files: string[];
+  /** Null: the platform's book. */
+  book: { workspace: string; app: string } | null;
+  /** Which provider of the file, and its name in imported costs. */
+  provider: { source: string; name: string } | undefined;
+  account: string;
+  services: string[];
+  rates: Record<string, string>;
+  yes: boolean;
+};
+
+const id = z.uuid();
+const label = /^[A-Za-z0-9._:-]{1,128}$/;
+
+/** Reads the command line. @throws Error with the usage */
+export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
+  const wrong = (message: string) => new Error(`${message}\n\n${usage}`);
+  let parsed: ReturnType<typeof parse>;
+  try {
+    parsed = parse(argv);
+  } catch (error) {
+    throw wrong(error instanceof Error ? error.message : String(error));
+  }
+  const { positionals: files, values } = parsed;
+  const {
+    workspace,
+    app,
+    platform = false,
+    provider,
+    account = "default",
+    service = [],
+    rate = [],
+    yes = false,
+  } = values;
+  if (files.length === 0) throw wrong("Name the file to import.");
+  if (platform === (workspace !== undefined || app !== undefined)) {
+    throw wrong("Name a book: --workspace and --app, or --platform.");
+  }
+  if (!platform && !(id.safeParse(workspace).success && id.safeParse(app).success)) {
+    throw wrong("--workspace and --app take the ids of a workspace and of an app that is linked to it.");
+  }
+  const [source = "", name = source, ...more] = provider?.split("=") ?? [];
+  if (provider !== undefined && !(label.test(source) && label.test(name) && more.length === 0)) {
+    throw wrong("--provider takes a name of letters, digits and . _ : -, or two with = between them.");
+  }
+  if (account.trim() !== account || account === "") throw wrong("--account takes an id without spaces at its ends.");
+  return {
+    files,
+    book: workspace && app ? { workspace, app } : null,
+    provider: provider === undefined ? undefined : { source: source.toLowerCase(), name: name.toLowerCase() },
+    account,
+    services: service,
+    rates: Object.fromEntries(rate.map((text) => readRate(text) ?? fail(wrong(`${text}: --rate takes EUR=1.08.`)))),
+    yes,
+  };
+}
+
+function readRate(text: string): [string, string] | undefined {
+  const [, currency = "", rate] = /^([A-Za-z]{3})=(.*)$/.exec(text) ?? [];
+  const parsed = rateSchema.safeParse(rate);
+  return parsed.success ? [currency.toUpperCase(), parsed.data] : undefined;
+}
+
+function fail(error: Error): never {
+  throw error;
+}
+
+function parse(argv: readonly string[]) {
+  return parseArgs({
+    args: [...argv],
+    allowPositionals: true,
+    options: {
+      workspace: { type: "string" },
+      app: { type: "string" },
+      platform: { type: "boolean" },
+      provider: { type: "string" },
+      account: { type: "string" },
+      service: { type: "string", multiple: true },
+      rate: { type: "string", multiple: true },
+      yes: { type: "boolean" },
+    },
+  });
+}

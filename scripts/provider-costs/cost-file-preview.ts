@@ -1,0 +1,55 @@
+import type { ImportPreview } from "../../remix-app/studio/costs/cost-import/import-answers.ts";
+import type { CostFile, ProviderCosts } from "../../remix-app/studio/costs/files/cost-file.ts";
+import { type CostImportDocument, serviceTotals } from "../../remix-app/studio/costs/files/import-document.ts";
+
+const mostListed = 20;
+
+/** What a file contains, in lines of text. */
+export function fileText(file: CostFile, costs: ProviderCosts): string {
+  const services = serviceTotals(costs).map(
+    ({ service, amounts }) =>
+      `  ${service ?? "(no service)"}: ${amounts.map(({ amount, currency }) => `${amount} ${currency}`).join(", ")}`,
+  );
+  return [
+    `${file.fileName}: ${file.formatName}, ${count(file.rows, "row")}.`,
+    ...file.skipped.map(({ what, rows }) => `Left out: ${count(rows, "row")} (${what}).`),
+    ...file.notes.map((note) => `Note: ${note}`),
+    "",
+    "Services of the bill",
+    ...listed(services),
+  ].join("\n");
+}
+
+/** What an import would change, in lines of text. */
+export function previewText(document: CostImportDocument, preview: ImportPreview): string {
+  const { byCurrency, accounts, added, corrected, unchanged, replaced } = preview;
+  return [
+    `Provider ${document.provider}, ${preview.firstDay} to ${preview.lastDay}, days of ${document.timeZone}`,
+    ...byCurrency.map(({ currency, amount, amountUsd }) =>
+      currency === "USD"
+        ? `  ${amount} USD`
+        : `  ${amount} ${currency} at ${document.rates[currency]} = ${amountUsd} USD`,
+    ),
+    `  Total: ${preview.totalUsd} USD`,
+    "",
+    "Accounts",
+    ...listed(
+      accounts.map(({ accountId, days, amountUsd }) => `  ${accountId}: ${amountUsd} USD, ${count(days, "day")}`),
+    ),
+    "",
+    `New: ${count(added.days, "day")}, ${added.amountUsd} USD`,
+    `Corrected: ${count(corrected.days, "day")}, from ${corrected.fromUsd} to ${corrected.toUsd} USD`,
+    ...listed(corrected.list.map((day) => `  ${day.day} ${day.accountId}: from ${day.fromUsd} to ${day.toUsd} USD`)),
+    `Unchanged: ${count(unchanged.days, "day")}`,
+    `No longer counted, since a day's total replaces them: ${count(replaced.records, "record")}, ${replaced.amountUsd} USD`,
+  ].join("\n");
+}
+
+function listed(lines: readonly string[]): string[] {
+  const rest = lines.length - mostListed;
+  return rest > 0 ? [...lines.slice(0, mostListed), `  and ${rest.toLocaleString("en")} more`] : [...lines];
+}
+
+function count(number: number, unit: string): string {
+  return `${number.toLocaleString("en")} ${unit}${number === 1 ? "" : "s"}`;
+}

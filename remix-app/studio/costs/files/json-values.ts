@@ -3,51 +3,71 @@ import { JsonNumber, parseExactJson } from "#shared/exact-json.ts";
 import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 
-/** One JSON value of a file; lists of rows belong into lines or CSV beyond that. */
-const mostCharacters = 128 * 1024 * 1024;
+/** One value of a file: a page of costs, or a row. */
+const mostCharacters = 32 * 1024 * 1024;
 
 /**
- * Reads the values of a file that is one JSON text, lines of JSON, or JSON texts one after the other.
+ * Reads the values of a file that is one JSON text, lines of JSON, or JSON texts one after the other; of a list, its
+ * members.
  * @throws UnreadableCostFile for a file that ends in the middle of a value
  */
 export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<unknown> {
   let rest = "";
-  let depth = 0;
   let at = 0;
+  /** Where the value that is being read begins. */
+  let start = -1;
+  let depth = 0;
   let inString = false;
+  let inList = false;
   for await (const part of text) {
     rest += part;
-    let start = 0;
     for (; at < rest.length; at++) {
-      const character = rest.charCodeAt(at);
+      const character = rest[at];
       if (inString) {
-        if (character === 0x5c) at++;
-        else if (character === 0x22) inString = false;
-      } else if (character === 0x22) inString = true;
-      else if (character === 0x7b || character === 0x5b) depth++;
-      else if ((character === 0x7d || character === 0x5d) && --depth === 0) {
+        if (character === "\\") at++;
+        else if (character === '"') inString = false;
+      } else if (start < 0) {
+        if (character === "{" || (character === "[" && inList)) {
+          start = at;
+          depth = 1;
+        } else if (character === "[" || character === "]") {
+          if (inList !== (character === "]")) throw damaged();
+          inList = !inList;
+        } else if (!/[\s,]/.test(character ?? "")) throw damaged();
+      } else if (character === '"') inString = true;
+      else if (character === "{" || character === "[") depth++;
+      else if ((character === "}" || character === "]") && --depth === 0) {
         yield parse(rest.slice(start, at + 1));
-        start = at + 1;
+        start = -1;
       }
     }
-    rest = rest.slice(start);
-    at -= start;
+    const read = start < 0 ? at : start;
+    rest = rest.slice(read);
+    at -= read;
+    if (start >= 0) start = 0;
     if (rest.length > mostCharacters) {
       throw new UnreadableCostFile(
-        "The file is one JSON value of more than 128 MiB. Export it as lines of JSON or CSV.",
+        "The file has a JSON value of more than 32 MiB. Export it as lines of JSON, or CSV.",
       );
     }
   }
-  if (/^[\s,]*$/.test(rest)) return;
-  throw new UnreadableCostFile("The file ends in the middle of a JSON value: it is cut off. Download it again.");
+  if (start >= 0 || inList) {
+    throw new UnreadableCostFile("The file ends in the middle of a JSON value: it is cut off. Download it again.");
+  }
 }
 
 function parse(text: string): unknown {
   try {
-    return parseExactJson(text.replace(/^[\s,]+/, ""));
+    return parseExactJson(text);
   } catch {
-    throw new UnreadableCostFile("The file is not valid JSON: it is cut off or damaged. Download it again.");
+    throw damaged();
   }
+}
+
+function damaged(): UnreadableCostFile {
+  return new UnreadableCostFile(
+    "The file is not JSON objects: it is damaged, or of no known export. Download it again.",
+  );
 }
 
 /** An amount that is a number or its text, exactly. */

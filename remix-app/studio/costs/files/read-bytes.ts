@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { pipeline, Readable } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { createGunzip } from "node:zlib";
 import { UnreadableCostFile } from "./cost-file.ts";
 
@@ -20,7 +21,7 @@ export async function readText(
   { mostBytes }: { mostBytes: number },
 ): Promise<{ head: string; text: AsyncGenerator<string>; sha256: () => string }> {
   const hash = createHash("sha256");
-  const parts = hashed(bytes instanceof Uint8Array ? oneByOne([bytes]) : bytes, hash);
+  const parts = hashed(bytes instanceof Uint8Array ? partsOf(bytes) : bytes, hash);
   const raw = await readHead(parts);
   refuseOtherFiles(raw.head);
   const unpacked = raw.head[0] === 0x1f && raw.head[1] === 0x8b ? gunzip(raw.all()) : raw.all();
@@ -32,8 +33,12 @@ export async function readText(
   return { head: start, text: decoded(all(), encoding), sha256: () => hash.digest("hex") };
 }
 
-async function* oneByOne<T>(values: readonly T[]): AsyncGenerator<T> {
-  yield* values;
+/** Parts of a file in memory. Other work of the process comes between them. */
+async function* partsOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += headBytes) {
+    yield bytes.subarray(at, at + headBytes);
+    await setImmediate();
+  }
 }
 
 async function* hashed(parts: AsyncIterable<Uint8Array>, hash: ReturnType<typeof createHash>) {

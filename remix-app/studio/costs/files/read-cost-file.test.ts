@@ -81,8 +81,8 @@ test.each([
   ["<!doctype html>", "The file is a web page or XML."],
   ["a,b\n1,2\n", "The file's columns are of no known export: a, b. Use a FOCUS export, an AWS Cost and Usage Report"],
   ['{"ResultsByTime": []}', "The file is JSON of no known export (ResultsByTime)"],
-  ["[1]", "The file is JSON of no known export."],
-  ["{,}", "The file is not valid JSON"],
+  ["[1]", "The file is not JSON objects"],
+  ["{,}", "The file is not JSON objects"],
   [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 is not CSV: a quote is in the wrong place."],
 ])("file %# is refused with what to do", async (content, message) => {
   await expect(read(content)).rejects.toThrow(message);
@@ -117,6 +117,11 @@ test("parts of a report are read as one file, and a part alone says that it may 
   for (const fileName of ["costs-00001.csv.gz", "part_0_0001.csv", "export000000000001.json"]) {
     expect((await read(csv, { fileName })).notes[0]).toContain("The report may have more parts.");
   }
+});
+
+test("the same file twice is refused", async () => {
+  const twice = ["a.csv", "a (1).csv"].map((fileName) => ({ bytes: bytes(csv), fileName }));
+  await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. Name it once.");
 });
 
 test("files of different formats, and a broken one of several, are refused by name", async () => {

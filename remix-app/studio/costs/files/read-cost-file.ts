@@ -59,7 +59,10 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
         costs.add(read, where);
       }
       for (const note of endNotes()) notes.add(named + note);
-      hashes.push(sha256());
+      const hash = sha256();
+      const same = files[hashes.indexOf(hash)];
+      if (same) throw new UnreadableCostFile(`This is the same file as ${same.fileName}. Name it once.`);
+      hashes.push(hash);
     } catch (error) {
       throw error instanceof UnreadableCostFile && named ? new UnreadableCostFile(named + error.message) : error;
     }

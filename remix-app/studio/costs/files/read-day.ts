@@ -45,7 +45,8 @@ export function dayBefore(day: string): string {
   return dayOf(Date.parse(day) - dayMs);
 }
 
-const pacific = new Intl.DateTimeFormat("en-CA", { timeZone: "America/Los_Angeles", dateStyle: "short" });
+/** Swedish dates are ISO 8601. */
+const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angeles", dateStyle: "short" });
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
 /** Hours of some years: what a file repeats, and no more. */

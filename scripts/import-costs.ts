@@ -10,6 +10,7 @@ import {
   serviceTotals,
 } from "../remix-app/studio/costs/files/import-document.ts";
 import { readCostFiles } from "../remix-app/studio/costs/files/read-cost-file.ts";
+import { createProgress } from "./load/progress.ts";
 import { helpWhereAsked } from "./operator/help.ts";
 import { operatorProject } from "./operator/project.ts";
 import { type CostFileOptions, readCostFileOptions, usage } from "./provider-costs/cost-file-options.ts";
@@ -17,6 +18,7 @@ import { fileText, previewText } from "./provider-costs/cost-file-preview.ts";
 
 /** `npm run import-costs`: imports a provider's cost files, in the project of the environment or the local stack. */
 helpWhereAsked(usage);
+const shownBytes = 64 * 1024 * 1024;
 const refused = z.object({ outcome: z.literal("app_not_linked") });
 try {
   await importCosts(readCostFileOptions(process.argv.slice(2)));
@@ -29,7 +31,7 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   const missingFile = options.files.find((path) => !statSync(path, { throwIfNoEntry: false })?.isFile());
   if (missingFile) throw new Error(`${missingFile} is not a file. Give the path of the provider's export.`);
   const file = await readCostFiles(
-    options.files.map((path) => ({ bytes: createReadStream(path), fileName: path })),
+    options.files.map((path) => ({ bytes: readWithProgress(path), fileName: path })),
     { provider: options.provider?.source },
   );
   const costs = onlyProvider(file);
@@ -67,6 +69,18 @@ async function importCosts(options: CostFileOptions): Promise<void> {
     throw new Error("Other costs were imported meanwhile, and nothing of this file. Run the command again.");
   }
   console.log(`Imported: ${answer.added} new, ${answer.corrected} corrected, ${answer.unchanged} unchanged days.`);
+}
+
+/** Shows progress for files that take more than a few seconds. */
+async function* readWithProgress(path: string): AsyncGenerator<Uint8Array> {
+  const total = statSync(path).size;
+  const show = total < shownBytes ? () => {} : createProgress({ label: `${path}: bytes`, total }, process.stderr);
+  let done = 0;
+  for await (const part of createReadStream(path) as AsyncIterable<Uint8Array>) {
+    yield part;
+    done += part.length;
+    show(done);
+  }
 }
 
 function onlyProvider({ providers }: CostFile): ProviderCosts {

@@ -115,13 +115,14 @@ type RowContext = { number: number; header: CsvHeader; decimalComma: boolean };
 
 /** A header that was read, by the keys of its columns. */
 export class CsvHeader implements Columns {
+  /** Without empty names at the end. */
   readonly names: readonly string[];
   readonly #indexes = new Map<string, number>();
   readonly #repeated = new Set<string>();
 
   constructor(names: readonly string[]) {
-    this.names = names;
-    for (const [index, name] of names.entries()) {
+    this.names = names.slice(0, names.findLastIndex((name) => name.trim() !== "") + 1);
+    for (const [index, name] of this.names.entries()) {
       const key = columnKey(name);
       if (this.#indexes.has(key)) this.#repeated.add(key);
       else this.#indexes.set(key, index);

@@ -132,9 +132,22 @@ test("the cost table is read without its total, in the invoice's month and curre
   ]);
 });
 
-test("a cost table that does not add up to its total says so", async () => {
+test("a cost table that adds up neither to its total nor to the amount due says so", async () => {
   const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
-  expect(notes).toEqual(["The lines do not add up to the file's own total: check that it is complete."]);
+  expect(notes).toEqual([
+    "The lines do not add up to the file's own total: check that it is complete.",
+    "The invoice is of 1010, the lines of 1. Download it with savings and taxes.",
+  ]);
+});
+
+test("a table with subtotals is read by them", async () => {
+  const file = await readCostText([
+    "Currency,USD,,,,,",
+    "Project ID,Service description,Usage start date,Cost ($),Savings programs ($),Unrounded subtotal ($),Subtotal ($)",
+    "acme,Vertex AI,2026-06-01,10.00,-2.50,7.501,7.50",
+    ",,,,Subtotal,7.501,7.50",
+  ]);
+  expect(costLines(file)).toEqual(["gcp 2026-06-01 acme: 7.501 USD, Vertex AI"]);
 });
 
 test("a table without dates, or without a currency, says what to download", async () => {

@@ -1,8 +1,9 @@
-import { add, type Decimal } from "#shared/decimal.ts";
+import { add, type Decimal, formatDecimal, roundHalfEven } from "#shared/decimal.ts";
 import { parseExactJson } from "#shared/exact-json.ts";
 import { type CostLine, UnreadableCostFile } from "./cost-file.ts";
 import { type Columns, type CsvFormat, type CsvRow, columnKey } from "./csv-format.ts";
 import { readExactAmount } from "./json-values.ts";
+import { readAmount } from "./read-amount.ts";
 import { dayBefore, lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
 
 /** Google Cloud bills by days and months of Pacific time. */
@@ -108,7 +109,8 @@ export function creditAmounts(credits: unknown, where: string): Decimal[] {
   });
 }
 
-const tableCosts = ["Unrounded cost", "Unrounded subtotal", "Subtotal", "Cost"] as const;
+/** A subtotal has savings and credits, which otherwise are rows of their own. */
+const tableCosts = ["Unrounded subtotal", "Subtotal", "Unrounded cost", "Cost"] as const;
 const tableDates = ["Usage start date", "Usage date", "Date"] as const;
 
 /**
@@ -128,6 +130,7 @@ export const googleCostTable: CsvFormat = {
   begin(columns, preamble) {
     const stated = new Map(preamble.map(([name = "", value = ""]) => [columnKey(name), value.trim()]));
     const currency = stated.get("currency");
+    const due = readAmount(stated.get("totalamountdue") ?? "");
     const invoiceDate = /^\d{4}-\d{2}-\d{2}$/.exec(stated.get("invoicedate") ?? "")?.[0];
     const cost = columns.first(...tableCosts) ?? tableCosts[0];
     let lines: Decimal = { units: 0n, scale: 0 };
@@ -157,10 +160,16 @@ export const googleCostTable: CsvFormat = {
           amount,
         };
       },
-      end: () =>
-        total && !equal(total, lines) && !equal(total, add(lines, rounding))
+      end: () => [
+        ...(total && !equal(total, lines) && !equal(total, add(lines, rounding))
           ? ["The lines do not add up to the file's own total: check that it is complete."]
-          : [],
+          : []),
+        ...(due && !equal(roundHalfEven(due, 2), roundHalfEven(add(lines, rounding), 2))
+          ? [
+              `The invoice is of ${formatDecimal(due)}, the lines of ${formatDecimal(add(lines, rounding))}. Download it with savings and taxes.`,
+            ]
+          : []),
+      ],
     };
   },
 };

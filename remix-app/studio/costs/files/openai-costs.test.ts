@@ -132,7 +132,7 @@ test("the dashboard's CSV is read, and its days without costs are reported", asy
   expect(file.skipped).toEqual([{ what: "days without costs", rows: 1 }]);
 });
 
-test("the dashboard's other export is told apart", async () => {
+test("the dashboard's export of activity is refused by its missing column", async () => {
   await expect(
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
   ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI's usage dashboard");

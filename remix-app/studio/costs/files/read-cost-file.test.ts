@@ -20,6 +20,7 @@ describe("a CSV file may be written", () => {
     ["with other names of its columns", bytes(csv.replace(header, " Usage Date UTC ,Model,WORKSPACE,CostUSD"))],
     ["with blank lines and rows of commas", bytes(`\n${csv.replace("\n", "\n\n,,,\n")},,,\n`)],
     ["with a column more that is empty", bytes(csv.replaceAll("\n", ",\n"))],
+    ["with an unnamed column at the end of its header", bytes(csv.replace("\n", ",\n"))],
     ["with a spreadsheet's hint of the delimiter", bytes(`sep=,\n${csv}`)],
     [
       "with lines in a cell",

@@ -119,6 +119,7 @@ export class CsvHeader implements Columns {
   readonly names: readonly string[];
   readonly #indexes = new Map<string, number>();
   readonly #repeated = new Set<string>();
+  readonly #found = new Map<string, number>();
 
   constructor(names: readonly string[]) {
     this.names = names.slice(0, names.findLastIndex((name) => name.trim() !== "") + 1);
@@ -130,15 +131,20 @@ export class CsvHeader implements Columns {
   }
 
   has(column: string): boolean {
-    return this.#indexes.has(columnKey(column));
+    return this.index(column) !== undefined;
   }
 
   isRepeated(column: string): boolean {
     return this.#repeated.has(columnKey(column));
   }
 
+  /** Asked for each cell, so that a column's key is made once. */
   index(column: string): number | undefined {
-    return this.#indexes.get(columnKey(column));
+    const known = this.#found.get(column);
+    if (known !== undefined) return known < 0 ? undefined : known;
+    const index = this.#indexes.get(columnKey(column));
+    this.#found.set(column, index ?? -1);
+    return index;
   }
 
   first(...columns: string[]): string | undefined {

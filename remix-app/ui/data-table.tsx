@@ -3,6 +3,8 @@ import type { ReactNode } from "react";
 export interface DataColumn<Row> {
   /** Of the column, and its label beside the value on small screens. */
   label: string;
+  /** Stands for the label on small screens and for assistive technology, where another column has the same one. */
+  fullLabel?: string;
   cell: (row: Row) => ReactNode;
   /** Right-aligned, with digits of one width. */
   numeric?: boolean;
@@ -40,8 +42,8 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
   const { head, row: headRow } = heads[from];
   // What is the same in each row is put together once, and a cell that stands in two places is made once.
   const classes = columns.map(classOf);
-  const below = columns.flatMap(({ label, small = "below" }, index) =>
-    index > 0 && small === "below" ? [{ label, index: index - 1 }] : [],
+  const below = columns.flatMap(({ label, fullLabel = label, small = "below" }, index) =>
+    index > 0 && small === "below" ? [{ label: fullLabel, index: index - 1 }] : [],
   );
   return (
     <table className={from === "sm" ? "data-table" : "data-table data-table-lg"}>
@@ -49,8 +51,8 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
       <thead className={head}>
         <tr className={headRow}>
           {columns.map((column, index) => (
-            <th key={column.label} scope="col" className={classes[index]}>
-              {column.label}
+            <th key={keyOf(column)} scope="col" className={classes[index]} title={column.fullLabel}>
+              {headOf(column)}
             </th>
           ))}
         </tr>
@@ -71,7 +73,7 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
                 ) : null}
               </th>
               {others.map((cell, index) => (
-                <td key={columns[index + 1]?.label} className={classes[index + 1]}>
+                <td key={keyOf(columns[index + 1])} className={classes[index + 1]}>
                   {cell}
                 </td>
               ))}
@@ -80,6 +82,20 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
         })}
       </tbody>
     </table>
+  );
+}
+
+function keyOf(column: Pick<DataColumn<never>, "label" | "fullLabel"> | undefined): string | undefined {
+  return column?.fullLabel ?? column?.label;
+}
+
+function headOf({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLabel">): ReactNode {
+  if (!fullLabel) return label;
+  return (
+    <>
+      <span aria-hidden="true">{label}</span>
+      <span className="sr-only">{fullLabel}</span>
+    </>
   );
 }
 

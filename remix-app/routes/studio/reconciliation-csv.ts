@@ -2,20 +2,20 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { cellColumns } from "../../studio/costs/import-files.ts";
+import { monthWindow, readFileMonth } from "../../studio/costs/month.ts";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
-import { rangeFileName, rangeOfFile } from "../../studio/range.ts";
+import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-/** The reconciliation page's lines of the same address, all of them, as a file. */
+/** All lines of a month's reconciliation as a file. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  const { range, months, today } = readReconciledRange(new URL(request.url), { now: new Date() });
-  rangeOfFile(range, context);
+  const { month } = readFileMonth(request, context);
+  const today = new Date().toISOString().slice(0, 10);
   const pages = eachPage(async (cursor) => {
-    const query = { ...months, limit: recordsPerRead, cursor };
+    const query = { ...monthWindow(month), limit: recordsPerRead, cursor };
     const { records, nextCursor } = await reconcileCosts(context, { reader: member, query });
     return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
   });
-  return csvFile(cellColumns, { name: rangeFileName("reconciliation", months), pages });
+  return csvFile(cellColumns, { name: `reconciliation-${month}`, pages });
 }

@@ -1,12 +1,15 @@
 import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { ClashCard } from "../../studio/costs/clash-card.tsx";
+import { monthName, monthWindow, readMonth } from "../../studio/costs/month.ts";
+import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
-import { cellsOf, readReconciledRange } from "../../studio/costs/reconciliation.ts";
+import { cellsOf } from "../../studio/costs/reconciliation.ts";
+import { studioLinks } from "../../studio/costs/reconciliation-links.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
-import { rangeDays, rangeStatus, searchWith } from "../../studio/range.ts";
-import { RangeForm } from "../../studio/range-form.tsx";
+import { rangeStatus, searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -20,52 +23,76 @@ export const meta: MetaFunction<typeof loader> = ({ data }) => [
   { title: `Reconciliation · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
-/** Of months and providers; each brings its accounts along. */
-const recordsShown = 50;
+/** Each provider brings its accounts along. */
+const providersShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
-  const { range, months, today } = readReconciledRange(url, { now: new Date() });
+  const now = new Date();
+  const asked = readMonth(url, { now });
   const reader: StudioReader = member;
   const cursor = url.searchParams.get("cursor") ?? undefined;
-  const { records, totals, nextCursor } = await reconcileCosts(context, {
+  const { records, totals, clashes, nextCursor } = await reconcileCosts(context, {
     reader,
-    query: { ...months, limit: recordsShown, cursor },
+    query: { ...monthWindow(asked.month), limit: providersShown, cursor },
   });
+  const today = now.toISOString().slice(0, 10);
   const cells = records.flatMap((record) => cellsOf(record, { today }));
-  return data({ workspace, range, months, cells, totals, nextCursor }, rangeStatus(range));
+  return data({ workspace, asked, cells, totals, clashes, nextCursor }, rangeStatus(asked));
 }
 
 export default function ReconciliationPage() {
-  const { workspace, range, months, cells, totals, nextCursor } = useLoaderData<typeof loader>();
+  const { workspace, asked, cells, totals, clashes, nextCursor } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai`;
-  const { first, last } = rangeDays(months);
+  const ofMonth = `?month=${asked.month}`;
   return (
     <StudioPage
       workspace={workspace}
       title="Reconciliation"
-      lead="What the gateway metered, what apps imported and what providers invoiced, side by side."
-      actions={<ButtonLink href={`${base}/reconciliation.csv${search}`}>Download CSV</ButtonLink>}
+      lead="What the gateway metered, what was imported from providers, and what they invoiced, side by side."
+      actions={
+        <>
+          <ButtonLink href={`${base}/reconciliation.csv${ofMonth}`}>Download CSV</ButtonLink>
+          <ButtonLink href={`${base}/reconciliation.focus.csv${ofMonth}`}>Download FOCUS</ButtonLink>
+        </>
+      }
     >
-      <RangeForm range={range} />
+      <MonthPicker asked={asked} />
       <Figures
         figures={[
-          { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway’s own runs" },
+          { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway" },
           { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
           { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "as people reviewed it" },
         ]}
       />
+      <ClashCard clashes={clashes} />
       <Card
-        title="Month by month"
-        lead={`Whole months of UTC, ${first} to ${last}. An invoice counts in the month that its period begins in, else that it was issued in.`}
+        title={monthName(asked.month)}
+        lead="Days are in UTC. An invoice for several months counts in each by its days."
       >
-        <ReconciliationTable cells={cells} base={base} />
+        <ReconciliationTable
+          cells={cells}
+          linksOf={(cell) => studioLinks(cell, { base })}
+          empty={
+            <p>
+              Nothing was metered, imported or invoiced this month. Choose another month,{" "}
+              <Link className="link" to={`${base}/costs/import`}>
+                import costs from a file
+              </Link>{" "}
+              or{" "}
+              <Link className="link" to={`${base}/invoices/new`}>
+                enter an invoice
+              </Link>
+              .
+            </p>
+          }
+        />
         {nextCursor ? (
           <p className="pt-4">
             <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
-              Older months
+              More providers
             </Link>
           </p>
         ) : null}

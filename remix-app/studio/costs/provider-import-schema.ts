@@ -120,9 +120,18 @@ const reconciledMonth = z.object({
 });
 export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
+const spelledTwice = { provider: z.string(), spellings: z.array(z.string()), accountId: z.string().nullable() };
+/** Records that differ only in the spelling of their provider's name; one of them counts. */
+const clash = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("cost"), ...spelledTwice, externalRunId: z.string() }),
+  z.object({ kind: z.literal("invoice"), ...spelledTwice, reference: z.string() }),
+]);
+export type Clash = z.output<typeof clash>;
+
 export const listedReconciliation = z.object({
   outcome: z.literal("listed"),
   ...window,
+  clashes: z.array(clash).default([]),
   totals: z.object({
     meteredUsd: amountText.nullable(),
     importedUsd: amountText,

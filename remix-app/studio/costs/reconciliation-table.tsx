@@ -1,16 +1,32 @@
 import { Link } from "@remix-run/react";
+import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { DifferenceText } from "./difference-text.tsx";
-import { writeImportFilter } from "./import-filter.ts";
-import { daysOfMonth, type ReconciledCell, stateWords } from "./reconciliation.ts";
+import { type ReconciledCell, stateWords } from "./reconciliation.ts";
 
-const monthName = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
-/** What was metered, imported and invoiced side by side, with what is missing or differs, and where to look. */
-export function ReconciliationTable({ cells, base }: { cells: readonly ReconciledCell[]; base: string }) {
+/** Where a line leads, such as its costs. */
+export interface CellLink {
+  label: string;
+  to: string;
+}
+
+/** A month's metered, imported and invoiced cost by provider and account, with a status that says what to do. */
+export function ReconciliationTable({
+  cells,
+  linksOf,
+  providerTo,
+  empty,
+}: {
+  cells: readonly ReconciledCell[];
+  linksOf: (cell: ReconciledCell) => readonly CellLink[];
+  /** The page about a provider's month, if there is one. */
+  providerTo?: (cell: ReconciledCell) => string;
+  empty: ReactNode;
+}) {
   const decimals = {
     metered: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
     imported: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
@@ -19,21 +35,7 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
     lessImported: columnDecimals(cells.map(({ invoicedDifferenceUsd }) => invoicedDifferenceUsd)),
   };
   const columns: [DataColumn<ReconciledCell>, ...DataColumn<ReconciledCell>[]] = [
-    {
-      label: "Month and provider",
-      cell: (cell) => (
-        <div className={cell.account.of === "one" ? "pl-4" : "font-medium"}>
-          {cell.account.of === "all" ? monthName.format(Date.parse(`${cell.month}-01`)) : null}
-          <span className="block break-all">
-            {cell.account.of === "all"
-              ? cell.provider
-              : cell.account.id === null
-                ? "Without an account"
-                : `Account ${cell.account.id}`}
-          </span>
-        </div>
-      ),
-    },
+    { label: "Provider", cell: (cell) => <Name cell={cell} to={providerTo?.(cell)} /> },
     {
       label: "Metered",
       numeric: true,
@@ -50,7 +52,8 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
       cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
     },
     {
-      label: "Less metered",
+      label: "Difference",
+      fullLabel: "Imported − metered",
       numeric: true,
       cell: ({ account, importedDifferenceUsd, importedDifferencePercent }) =>
         account.of === "one" && importedDifferenceUsd === null ? (
@@ -69,7 +72,8 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
       cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
     },
     {
-      label: "Less imported",
+      label: "Difference",
+      fullLabel: "Invoiced − imported",
       numeric: true,
       cell: ({ invoicedDifferenceUsd, invoicedDifferencePercent }) => (
         <DifferenceText
@@ -79,32 +83,32 @@ export function ReconciliationTable({ cells, base }: { cells: readonly Reconcile
         />
       ),
     },
-    { label: "State", cell: (cell) => <State cell={cell} base={base} /> },
+    { label: "Status", cell: (cell) => <Status cell={cell} links={linksOf(cell)} /> },
   ];
   return (
     <DataTable
-      caption="Metered, imported and invoiced by month, provider and account"
+      caption="Metered, imported and invoiced by provider and account"
       columns={columns}
       from="lg"
       rows={cells}
-      rowKey={({ month, provider, account }) =>
-        [month, provider, account.of, account.of === "one" ? (account.id ?? "") : ""].join(" ")
+      rowKey={({ provider, account }) =>
+        [provider, account.of, account.of === "one" ? (account.id ?? "") : ""].join(" ")
       }
-      empty={
-        <p>
-          Nothing was metered, imported or invoiced in these months. Once it is, each month is listed with what differs.
-          Begin with a{" "}
-          <Link className="link" to={`${base}/keys`}>
-            key
-          </Link>{" "}
-          for calls, or{" "}
-          <Link className="link" to={`${base}/costs`}>
-            import costs
-          </Link>
-          .
-        </p>
-      }
+      empty={empty}
     />
+  );
+}
+
+function Name({ cell: { provider, account }, to }: { cell: ReconciledCell; to: string | undefined }) {
+  if (account.of === "one") {
+    return <span className="block pl-4">{account.id === null ? "Without an account" : `Account ${account.id}`}</span>;
+  }
+  return to ? (
+    <Link className="link font-medium" to={to}>
+      {provider}
+    </Link>
+  ) : (
+    <span className="font-medium">{provider}</span>
   );
 }
 
@@ -117,34 +121,18 @@ function Unknown() {
   );
 }
 
-function State({ cell, base }: { cell: ReconciledCell; base: string }) {
-  const { name, tone, next } = stateWords[cell.state];
-  const { month, provider, account } = cell;
-  const { first, last } = daysOfMonth(month);
-  const filter = writeImportFilter({ provider, ...(account.of === "one" ? { accountId: account.id } : {}) });
-  const of = `${provider} ${account.of === "one" ? (account.id ?? "without an account") : ""} ${month}`;
-  const links = [
-    { show: cell.importedRecords > 0, label: "Costs", to: `/costs?${search({ from: first, to: last, ...filter })}` },
-    { show: cell.invoices > 0, label: "Invoices", to: `/invoices?${search({ month, ...filter })}` },
-    {
-      show: cell.invoices === 0 && cell.state === "invoice_missing",
-      label: "Enter invoice",
-      to: `/invoices/new?${search({
-        provider,
-        accountId: account.of === "one" ? (account.id ?? "") : "",
-        periodStart: first,
-        periodEnd: last,
-      })}`,
-    },
-  ].filter(({ show }) => show);
+function Status({ cell, links }: { cell: ReconciledCell; links: readonly CellLink[] }) {
+  const { provider, account, state, repeats } = cell;
+  const { name, tone, next } = stateWords[state];
+  const of = account.of === "one" ? `${provider} ${account.id ?? "without an account"}` : provider;
   return (
-    <span className="inline-block max-w-64 whitespace-normal align-top">
+    <span className="inline-block max-w-72 whitespace-normal align-top">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
-      {tone === "warn" && !cell.repeats ? <span className="block text-muted text-small">{next}</span> : null}
+      {repeats ? null : <span className="block text-muted text-small">{next}</span>}
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (
-            <Link key={label} className="link py-0.75" to={`${base}${to}`}>
+            <Link key={label} className="link py-0.75" to={to}>
               {label}
               <span className="sr-only"> of {of}</span>
             </Link>
@@ -153,8 +141,4 @@ function State({ cell, base }: { cell: ReconciledCell; base: string }) {
       ) : null}
     </span>
   );
-}
-
-function search(parameters: Record<string, string>): URLSearchParams {
-  return new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== ""));
 }

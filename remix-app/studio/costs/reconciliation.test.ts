@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
-import { cellsOf, daysOfMonth, wholeMonths } from "./reconciliation.ts";
+import { cellsOf } from "./reconciliation.ts";
 
 const month: ReconciledMonth = {
   month: "2026-01",
@@ -87,21 +87,4 @@ describe("the state of a month", () => {
     expect(statesOf({ importedDifferenceUsd: "0.01" })).toEqual(["agrees", "metering_differs"]);
     expect(statesOf({ importedRecords: 0, invoices: 0 })).toEqual(["agrees", "nothing_reported"]);
   });
-});
-
-test.for([
-  ["2026-01-01", "2026-02-01", "2026-01-01", "2026-02-01"],
-  ["2026-01-31", "2026-02-02", "2026-01-01", "2026-03-01"],
-  ["2025-11-22", "2026-11-22", "2025-12-01", "2026-12-01"],
-  // A leap year's twelve months are 366 days.
-  ["2027-03-01", "2028-02-29", "2027-03-01", "2028-03-01"],
-  ["2027-02-28", "2028-02-28", "2027-03-01", "2028-03-01"],
-] as const)("from %s to %s are the months from %s to %s", ([from, to, begin, end]) => {
-  const whole = wholeMonths({ from: `${from}T00:00:00.000Z`, to: `${to}T00:00:00.000Z` });
-  expect(whole).toEqual({ from: `${begin}T00:00:00.000Z`, to: `${end}T00:00:00.000Z` });
-});
-
-test("a month's last day is its own", () => {
-  expect(daysOfMonth("2024-02")).toEqual({ first: "2024-02-01", last: "2024-02-29" });
-  expect(daysOfMonth("2026-12")).toEqual({ first: "2026-12-01", last: "2026-12-31" });
 });

@@ -1,4 +1,3 @@
-import { type Range, readRange } from "../range.ts";
 import { percentOf } from "./difference.ts";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
 
@@ -37,19 +36,19 @@ export interface ReconciledCell {
 /** What a state is called, and what to do about it. */
 export const stateWords: Record<CellState, { name: string; tone: "good" | "warn" | "neutral"; next: string }> = {
   open: {
-    name: "Month is not over",
+    name: "Month in progress",
     tone: "neutral",
-    next: "Compare it once the month is over and its invoice is here.",
+    next: "Check again when the month has ended and its invoice is here.",
   },
   nothing_reported: {
     name: "Nothing reported",
     tone: "warn",
-    next: "Import what the provider says these runs cost, and enter its invoice.",
+    next: "Import the provider’s costs and enter its invoice.",
   },
   costs_missing: {
     name: "Costs missing",
     tone: "warn",
-    next: "Import the provider’s costs of the month, so that its invoice can be checked.",
+    next: "Import the provider’s costs to check the invoice against them.",
   },
   invoice_missing: {
     name: "Invoice missing",
@@ -59,12 +58,12 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   invoice_differs: {
     name: "Invoice differs",
     tone: "warn",
-    next: "Look for days that were not imported or were corrected since; for what is left ask the provider.",
+    next: "Import the costs again to add missing or corrected days. If the provider corrected the invoice or sent a credit note, enter it. Ask the provider about the rest.",
   },
   metering_differs: {
     name: "Metering differs",
     tone: "warn",
-    next: "Look for calls that went past the gateway, runs whose usage was estimated, and prices that changed.",
+    next: "Look for requests made outside the gateway, runs with estimated usage, and changed prices.",
   },
   rounding: {
     name: "Matches (rounding)",
@@ -128,44 +127,4 @@ function rounds(amount: string): boolean {
 
 function isZero(amount: string): boolean {
   return /^-?0*(\.0*)?$/.test(amount);
-}
-
-const dayMs = 24 * 60 * 60 * 1000;
-/** As the database: twelve months of a leap year. */
-const maxWindowDays = 366;
-
-/**
- * The whole months that a range touches: a month in part would miss its invoice. The first ones are left out where they
- * would make more than 366 days.
- * @returns RFC 3339, half-open
- */
-export function wholeMonths({ from, to }: Pick<Range, "from" | "to">): { from: string; to: string } {
-  const last = new Date(Date.parse(to) - 1);
-  const end = Date.UTC(last.getUTCFullYear(), last.getUTCMonth() + 1);
-  const first = new Date(from);
-  let begin = Date.UTC(first.getUTCFullYear(), first.getUTCMonth());
-  while ((end - begin) / dayMs > maxWindowDays) {
-    const month = new Date(begin);
-    begin = Date.UTC(month.getUTCFullYear(), month.getUTCMonth() + 1);
-  }
-  return { from: new Date(begin).toISOString(), to: new Date(end).toISOString() };
-}
-
-/** The first and the last day of a month. */
-export function daysOfMonth(month: string): { first: string; last: string } {
-  const [year = 0, number = 1] = month.split("-").map(Number);
-  return { first: `${month}-01`, last: new Date(Date.UTC(year, number, 0)).toISOString().slice(0, 10) };
-}
-
-const parameters = ["range", "from", "to"];
-
-/** Reads the months off an address; without any, those of the last 365 days. */
-export function readReconciledRange(
-  url: URL,
-  { now }: { now: Date },
-): { range: Range; months: { from: string; to: string }; today: string } {
-  const asked = new URL(url);
-  if (parameters.every((name) => !asked.searchParams.get(name))) asked.searchParams.set("range", "365d");
-  const range = readRange(asked, { now });
-  return { range, months: wholeMonths(range), today: now.toISOString().slice(0, 10) };
 }

@@ -136,7 +136,7 @@ describe("with calls", () => {
     expect(page.text).toContain('value="2026-02-02"');
   });
 
-  test.each(["", "/credits", "/costs", "/reconciliation", "/runs"])(
+  test.each(["", "/credits", "/costs", "/runs"])(
     "the page %j refuses an unknown range",
     async (path) => {
       const page = await member.browser.get(at(`${path}?range=fortnight`));
@@ -153,7 +153,7 @@ describe("with calls", () => {
       [`/credits.csv?${days}`, "credits-2026-03-01-2026-03-31.csv"],
       [`/costs.csv?${days}`, "costs-2026-03-01-2026-03-31.csv"],
       [`/costs-by-provider.csv?${days}`, "costs-by-provider-2026-03-01-2026-03-31.csv"],
-      [`/reconciliation.csv?${days}`, "reconciliation-2026-03-01-2026-03-31.csv"],
+      ["/reconciliation.csv?month=2026-03", "reconciliation-2026-03.csv"],
       [`/runs.csv?${days}`, "runs-2026-03-01-2026-03-31.csv"],
       ["/runs.csv", `runs-until-${new Date().toISOString().slice(0, 10)}.csv`],
       ["/invoices.csv", `invoices-until-${new Date().toISOString().slice(0, 10)}.csv`],
@@ -169,13 +169,17 @@ describe("with calls", () => {
     const bare = `createdAt":"0000-01-01T00:00:00Z","id":"${run.run_id}"`;
     const early = Buffer.from(`{"${bare}}`).toString("base64url");
     const days = ["from=9999-12-31&to=9999-12-31", "from=0001-01-01&to=0001-01-01"];
-    const pages = ["", "/runs", "/costs", "/credits", "/reconciliation"];
-    const files = ["/usage.csv", "/runs.csv", "/costs.csv", "/credits.csv", "/reconciliation.csv"];
+    const pages = ["", "/runs", "/costs", "/credits"];
+    const files = ["/usage.csv", "/runs.csv", "/costs.csv", "/credits.csv"];
+    const months = ["9999-12", "0001-01", "2026-13"].flatMap((month) =>
+      ["", ".csv"].map((end) => at(`/reconciliation${end}?month=${month}`)),
+    );
     const lists = ["usage", "credits", "provider-costs", "reconciliation"];
     const api = (list: string) => `/api/v1${at(`/${list}`)}`;
     const asked = [
       ...pages.flatMap((page) => days.map((query) => [at(`${page}?${query}`), 400] as const)),
       ...files.flatMap((file) => days.map((query) => [at(`${file}?${query}`), 400] as const)),
+      ...months.map((address) => [address, 400] as const),
       ...["/runs", "/runs.csv"].flatMap((page) =>
         ["model=%00", "feature=%00"].map((query) => [at(`${page}?${query}`), 400] as const),
       ),

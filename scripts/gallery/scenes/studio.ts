@@ -255,6 +255,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}?recorded`,
   ],
-  ["Reconciliation", "studio/reconciliation", "user", busy("/reconciliation", january)],
+  ["Reconciliation", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-01")],
+  ["Reconciliation, unknown month", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-13"), 400],
   ["Reconciliation, nothing to compare", "studio/reconciliation", "guest", empty("/reconciliation")],
 ]);

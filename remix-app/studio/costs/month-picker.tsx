@@ -1,0 +1,50 @@
+import { Form, useLocation } from "@remix-run/react";
+import { Button } from "../../ui/button.tsx";
+import { Select } from "../../ui/field.tsx";
+import { Link } from "../../ui/link.tsx";
+import { pageParameters, searchWith } from "../range.ts";
+import { type AskedMonth, monthName, shiftMonth } from "./month.ts";
+
+/** How many months back the list goes; earlier ones are reached month by month. */
+const monthsListed = 36;
+
+/** Chooses the month that a page is about. It is in the address; what else is there stays. */
+export function MonthPicker({ asked: { month, current, fault } }: { asked: AskedMonth }) {
+  const { search } = useLocation();
+  const listed = Array.from({ length: monthsListed }, (_, back) => shiftMonth(current, -back));
+  const options = [...new Set([month, ...listed])].sort().reverse();
+  const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "month" && !pageParameters.includes(name));
+  const step = (to: string, label: string) => (
+    <Link to={searchWith(search, { month: to })} className="choice" preventScrollReset>
+      {label}
+      <span className="sr-only">, {monthName(to)}</span>
+    </Link>
+  );
+  return (
+    <div className="space-y-2">
+      {fault ? (
+        <p role="alert" className="text-bad text-small">
+          {fault} Shown instead: {monthName(month)}.
+        </p>
+      ) : null}
+      <div className="flex flex-wrap items-center gap-2">
+        {step(shiftMonth(month, -1), "Previous month")}
+        <Form className="flex items-center gap-2" preventScrollReset>
+          {kept.map(([name, value]) => (
+            <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
+          ))}
+          {/* A link to another month changes what is selected. */}
+          <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month}>
+            {options.map((option) => (
+              <option key={option} value={option}>
+                {monthName(option)}
+              </option>
+            ))}
+          </Select>
+          <Button variant="secondary">Show</Button>
+        </Form>
+        {month < current ? step(shiftMonth(month, 1), "Next month") : null}
+      </div>
+    </div>
+  );
+}

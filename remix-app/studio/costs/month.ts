@@ -1,0 +1,55 @@
+import { problem } from "../../http/problem.ts";
+
+/** A month of UTC that a page is about, as YYYY-MM. */
+export interface AskedMonth {
+  month: string;
+  /** The month in progress. */
+  current: string;
+  /** What is wrong with the month in the address; the last full month is shown instead. */
+  fault: string | null;
+}
+
+const pattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
+
+/** Reads `?month=YYYY-MM`. Without it, or with a fault, the last full month. */
+export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
+  const current = now.toISOString().slice(0, 7);
+  const asked = url.searchParams.get("month") ?? "";
+  if (pattern.test(asked)) return { month: asked, current, fault: null };
+  const fault = asked === "" ? null : "Enter a month as YYYY-MM, from 2000-01 to 2999-12.";
+  return { month: shiftMonth(current, -1), current, fault };
+}
+
+/**
+ * Reads the month that the address of a file names.
+ * @throws Response 400 INVALID_REQUEST for an invalid month, because a file would not show that another replaced it
+ */
+export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
+  const asked = readMonth(new URL(request.url), { now: new Date() });
+  if (asked.fault) throw problem("INVALID_REQUEST", { requestId, detail: asked.fault });
+  return asked;
+}
+
+/** Returns the month so many months later, or earlier for a negative number. */
+export function shiftMonth(month: string, months: number): string {
+  const [year = 0, number = 1] = month.split("-").map(Number);
+  return new Date(Date.UTC(year, number - 1 + months)).toISOString().slice(0, 7);
+}
+
+/** Returns a month's time as RFC 3339, half-open. */
+export function monthWindow(month: string): { from: string; to: string } {
+  return { from: `${month}-01T00:00:00.000Z`, to: `${shiftMonth(month, 1)}-01T00:00:00.000Z` };
+}
+
+/** Returns the first and the last day of a month. */
+export function daysOfMonth(month: string): { first: string; last: string } {
+  const [year = 0, number = 1] = month.split("-").map(Number);
+  return { first: `${month}-01`, last: new Date(Date.UTC(year, number, 0)).toISOString().slice(0, 10) };
+}
+
+const names = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
+
+/** Returns a month's name, such as October 2026. */
+export function monthName(month: string): string {
+  return names.format(Date.parse(`${month}-01`));
+}

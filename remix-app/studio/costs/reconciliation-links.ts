@@ -1,0 +1,32 @@
+import { writeImportFilter } from "./import-filter.ts";
+import { daysOfMonth } from "./month.ts";
+import type { CellState, ReconciledCell } from "./reconciliation.ts";
+import type { CellLink } from "./reconciliation-table.tsx";
+
+const wantsCosts: readonly CellState[] = ["nothing_reported", "costs_missing", "invoice_differs"];
+const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing", "invoice_differs"];
+
+/**
+ * Returns where a line of a workspace's reconciliation leads: to its records, and to what its status asks for.
+ * @param options.base of the studio's pages
+ */
+export function studioLinks(cell: ReconciledCell, { base }: { base: string }): CellLink[] {
+  const { month, provider, account, state } = cell;
+  const { first, last } = daysOfMonth(month);
+  const filter = writeImportFilter({ provider, ...(account.of === "one" ? { accountId: account.id } : {}) });
+  const accountId = account.of === "one" ? (account.id ?? "") : "";
+  const link = (label: string, path: string, search: Record<string, string>) => ({
+    label,
+    to: `${base}${path}?${new URLSearchParams(Object.entries(search).filter(([, value]) => value !== ""))}`,
+  });
+  return [
+    ...(cell.importedRecords > 0 ? [link("Costs", "/costs", { from: first, to: last, ...filter })] : []),
+    ...(cell.invoices > 0 ? [link("Invoices", "/invoices", { month, ...filter })] : []),
+    ...(wantsCosts.includes(state) && !cell.repeats
+      ? [link("Import costs", "/costs/import", { provider, account: accountId })]
+      : []),
+    ...(wantsInvoice.includes(state)
+      ? [link("Enter invoice", "/invoices/new", { provider, accountId, periodStart: first, periodEnd: last })]
+      : []),
+  ];
+}

@@ -136,15 +136,12 @@ describe("with calls", () => {
     expect(page.text).toContain('value="2026-02-02"');
   });
 
-  test.each(["", "/credits", "/costs", "/runs"])(
-    "the page %j refuses an unknown range",
-    async (path) => {
-      const page = await member.browser.get(at(`${path}?range=fortnight`));
-      expect(page.status).toBe(400);
-      expect(page.words).toContain("Unknown range. Shown instead:");
-      expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
-    },
-  );
+  test.each(["", "/credits", "/costs", "/runs"])("the page %j refuses an unknown range", async (path) => {
+    const page = await member.browser.get(at(`${path}?range=fortnight`));
+    expect(page.status).toBe(400);
+    expect(page.words).toContain("Unknown range. Shown instead:");
+    expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
+  });
 
   test("each file's name carries its days", async () => {
     const days = "from=2026-03-01&to=2026-03-31";

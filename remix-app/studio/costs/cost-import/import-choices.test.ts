@@ -1,0 +1,144 @@
+import { expect, test } from "vitest";
+import { documentOf, type ImportChoices, mostDays, readChoices, servicesOf } from "./import-choices.ts";
+import { type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
+
+const amount = (text: string, service: string | null = null, currency = "USD") => ({ currency, amount: text, service });
+const file: ParsedFile = {
+  format: "focus",
+  formatName: "FOCUS 1.0",
+  fileName: "october.csv",
+  sha256: "a".repeat(64),
+  rows: 6,
+  skipped: [{ what: "Totals", rows: 1 }],
+  notes: [],
+  providers: [
+    {
+      provider: "aws",
+      timeZone: "UTC",
+      currencies: ["EUR", "USD"],
+      days: [
+        {
+          accountId: "111",
+          day: "2026-10-01",
+          amounts: [amount("0.1", "Bedrock"), amount("0.2", "S3"), amount("5", "Bedrock", "EUR")],
+        },
+        { accountId: null, day: "2026-10-01", amounts: [amount("-0.000000000001", "Bedrock")] },
+      ],
+    },
+    { provider: "openai", timeZone: "UTC", currencies: ["USD"], days: [] },
+  ],
+};
+const chosen: ImportChoices = {
+  source: 0,
+  provider: "aws",
+  account: "default",
+  rates: { EUR: "1.08", USD: "" },
+  services: null,
+};
+const errorsOf = (changes: Partial<ImportChoices>, of = file) => {
+  const read = documentOf(of, { ...chosen, ...changes });
+  return "errors" in read ? read.errors : {};
+};
+
+test("adds up the services of an account's day by currency, to the last digit", () => {
+  expect(documentOf(file, chosen)).toEqual({
+    document: {
+      provider: "aws",
+      format: "focus",
+      fileName: "october.csv",
+      sha256: "a".repeat(64),
+      timeZone: "UTC",
+      rates: { EUR: "1.08" },
+      days: [
+        {
+          accountId: "111",
+          day: "2026-10-01",
+          amounts: [
+            { currency: "USD", amount: "0.3" },
+            { currency: "EUR", amount: "5" },
+          ],
+        },
+        { accountId: "default", day: "2026-10-01", amounts: [{ currency: "USD", amount: "-0.000000000001" }] },
+      ],
+    },
+  });
+});
+
+test("adds lines without an account to the account that is entered for them", () => {
+  const read = documentOf(file, { ...chosen, account: "111", services: [0, 1] });
+  expect("document" in read && read.document.days).toEqual([
+    {
+      accountId: "111",
+      day: "2026-10-01",
+      amounts: [amount("0.299999999999"), amount("5", null, "EUR")].map(({ service: _, ...rest }) => rest),
+    },
+  ]);
+});
+
+test("lists services by size, and imports the chosen ones only", () => {
+  const services = servicesOf(file.providers[0] as ParsedFile["providers"][number]);
+  expect(services.map(({ service }) => service)).toEqual(["Bedrock", "S3"]);
+  const read = documentOf(file, { ...chosen, services: [1] });
+  expect("document" in read && read.document).toMatchObject({
+    rates: {},
+    days: [{ accountId: "111", amounts: [{ currency: "USD", amount: "0.2" }] }],
+  });
+});
+
+test("asks for a rate, a provider's name, an account and a service", () => {
+  expect(errorsOf({})).toEqual({});
+  for (const rate of ["", "0", "0.00", "1,08", "-1", "1.0000000000001", "1234567890"]) {
+    expect(Object.keys(errorsOf({ rates: { EUR: rate } }))).toEqual(["rate_EUR"]);
+  }
+  for (const rate of ["0.000000000001", "999999999", "1.08"]) expect(errorsOf({ rates: { EUR: rate } })).toEqual({});
+  for (const provider of ["", "two words", "x".repeat(129)]) {
+    expect(Object.keys(errorsOf({ provider }))).toEqual(["provider"]);
+  }
+  for (const account of ["", " a", "a\n", "x".repeat(257)]) {
+    expect(Object.keys(errorsOf({ account }))).toEqual(["account"]);
+  }
+  expect(errorsOf({ account: `arn:aws:iam::1:x/y z${"x".repeat(236)}` })).toEqual({});
+  expect(Object.keys(errorsOf({ services: [] }))).toEqual(["services"]);
+});
+
+test("takes at most 20,000 account days", () => {
+  const ofDays = (count: number): ParsedFile => ({
+    ...file,
+    providers: [
+      {
+        provider: "aws",
+        timeZone: "UTC",
+        currencies: ["USD"],
+        days: Array.from({ length: count }, (_, n) => ({
+          accountId: `a${n}`,
+          day: "2026-10-01",
+          amounts: [amount("1")],
+        })),
+      },
+    ],
+  });
+  expect(errorsOf({}, ofDays(mostDays))).toEqual({});
+  expect(errorsOf({}, ofDays(mostDays + 1))).toEqual({ services: expect.stringContaining("20,001 days") });
+});
+
+test("starts with everything, and again when another provider of the file is chosen", () => {
+  const form = new FormData();
+  expect(readChoices(form, file)).toMatchObject({ source: 0, provider: "aws", account: "default", services: null });
+  form.set("reviewedSource", "0");
+  form.set("provider", "Bedrock");
+  form.set("service_1", "1");
+  expect(readChoices(form, file)).toMatchObject({ provider: "bedrock", account: "", services: [1] });
+  form.set("source", "1");
+  expect(readChoices(form, file)).toMatchObject({ source: 1, provider: "openai", services: null });
+  for (const source of ["2", "99", "-1", "x"]) {
+    form.set("source", source);
+    expect(file.providers[readChoices(form, file).source]).toBeDefined();
+  }
+});
+
+test("carries a file through a form, and takes no other text for one", () => {
+  expect(unpackFile(packFile(file))).toEqual(file);
+  for (const text of ["", "x", packFile({ ...file, providers: [] }), packFile({ ...file, sha256: "" })]) {
+    expect(unpackFile(text)).toBeNull();
+  }
+});

@@ -1,0 +1,148 @@
+import type { ReactNode } from "react";
+import { Card } from "../../../ui/card.tsx";
+import { DataTable } from "../../../ui/data-table.tsx";
+import { columnDecimals } from "../../../ui/format-amount.ts";
+import { Usd } from "../../../ui/money.tsx";
+import { Notice } from "../../../ui/notice.tsx";
+import { Figures } from "../../figures.tsx";
+import type { ImportPreview } from "./import-answers.ts";
+
+/**
+ * Shows what an import adds, corrects and replaces.
+ * @param props.children what can be done about it
+ */
+export function ImportPreviewCards({ preview, children }: { preview: ImportPreview; children: ReactNode }) {
+  const { totalUsd, byCurrency, accounts, days, firstDay, lastDay, added, unchanged, corrected, replaced } = preview;
+  const same = added.days + corrected.days === 0;
+  const foreign = byCurrency.some(({ currency }) => currency !== "USD");
+  const unlisted = corrected.days - corrected.list.length;
+  return (
+    <>
+      <Figures
+        figures={[
+          { label: "Total", value: <Usd amount={totalUsd} />, note: `${firstDay} to ${lastDay}` },
+          { label: "New", value: <Usd amount={added.amountUsd} />, note: counted(added.days) },
+          {
+            label: "Corrected",
+            value: <Usd amount={corrected.toUsd} />,
+            note:
+              corrected.days === 0 ? (
+                counted(0)
+              ) : (
+                <>
+                  {counted(corrected.days)}, now <Usd amount={corrected.fromUsd} />
+                </>
+              ),
+          },
+          { label: "Unchanged", value: unchanged.days.toLocaleString("en"), note: "already imported" },
+        ]}
+      />
+      <Card title="What the file adds up to" lead={`${counted(days)} of ${accountsInWords(accounts.length)}.`}>
+        <div className="space-y-6">
+          {foreign ? (
+            <DataTable
+              caption="Totals by currency"
+              columns={[
+                { label: "Currency", cell: ({ currency }) => currency },
+                { label: "Amount", numeric: true, cell: ({ amount }) => amount },
+                {
+                  label: "US dollars",
+                  numeric: true,
+                  small: "aside",
+                  cell: ({ amountUsd }) => <Usd amount={amountUsd} />,
+                },
+              ]}
+              rows={byCurrency}
+              rowKey={({ currency }) => currency}
+              empty={null}
+            />
+          ) : null}
+          <DataTable
+            caption="Totals by account"
+            columns={[
+              { label: "Account", cell: ({ accountId }) => accountId },
+              { label: "Days", numeric: true, cell: (account) => account.days.toLocaleString("en") },
+              {
+                label: "Amount",
+                numeric: true,
+                small: "aside",
+                cell: ({ amountUsd }) => (
+                  <Usd amount={amountUsd} decimals={columnDecimals(accounts.map((account) => account.amountUsd))} />
+                ),
+              },
+            ]}
+            rows={accounts}
+            rowKey={({ accountId }) => accountId}
+            empty={null}
+          />
+        </div>
+      </Card>
+      <Card title={same ? "Nothing to import" : "What will change"}>
+        <div className="space-y-5">
+          {same ? <Notice tone="good">Everything in this file has been imported already.</Notice> : null}
+          {corrected.list.length > 0 ? (
+            <>
+              <DataTable
+                caption="Corrected days"
+                columns={[
+                  {
+                    label: "Day",
+                    cell: ({ day, accountId }) => (
+                      <>
+                        {day} <span className="text-muted text-small">{accountId}</span>
+                      </>
+                    ),
+                  },
+                  {
+                    label: "Recorded",
+                    numeric: true,
+                    cell: ({ fromUsd }) => (
+                      <Usd amount={fromUsd} decimals={columnDecimals(corrected.list.map((day) => day.fromUsd))} />
+                    ),
+                  },
+                  {
+                    label: "In this file",
+                    numeric: true,
+                    small: "aside",
+                    cell: ({ toUsd }) => (
+                      <Usd amount={toUsd} decimals={columnDecimals(corrected.list.map((day) => day.toUsd))} />
+                    ),
+                  },
+                ]}
+                rows={corrected.list}
+                rowKey={({ day, accountId }) => `${day} ${accountId}`}
+                empty={null}
+              />
+              {unlisted > 0 ? <p className="text-muted">And {unlisted.toLocaleString("en")} more days.</p> : null}
+            </>
+          ) : null}
+          {same ? null : (
+            <ul className="max-w-prose list-disc space-y-1 pl-5">
+              <li>
+                {counted(added.days)} added{corrected.days > 0 ? `, ${counted(corrected.days)} corrected` : ""}. You can
+                correct them later with a newer file.
+              </li>
+              {replaced.records > 0 ? (
+                <li>
+                  {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same
+                  days, <Usd amount={replaced.amountUsd} />, no longer count: each day’s total stands for them. They’re
+                  kept.
+                </li>
+              ) : null}
+              <li>Runs, credits and invoices don’t change.</li>
+            </ul>
+          )}
+          {children}
+        </div>
+      </Card>
+    </>
+  );
+}
+
+function counted(days: number): string {
+  return days === 1 ? "1 day" : `${days.toLocaleString("en")} days`;
+}
+
+function accountsInWords(accounts: number): string {
+  return accounts === 1 ? "1 account" : `${accounts.toLocaleString("en")} accounts`;
+}

@@ -1,0 +1,143 @@
+import { createHash } from "node:crypto";
+import type { ImportAnswer, ImportPreview, InvalidImport, PreviewAnswer } from "./import-answers.ts";
+import {
+  documentOf,
+  type ImportChoices,
+  type ImportDocument,
+  type ImportErrors,
+  needsAccount,
+  rateField,
+  readChoices,
+  type ServiceSum,
+  servicesOf,
+} from "./import-choices.ts";
+import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
+
+/** The book that costs are imported into. Both throw a response if it is not available or not allowed. */
+export interface CostBook {
+  preview: (document: ImportDocument) => Promise<PreviewAnswer>;
+  store: (change: { document: ImportDocument; state: string }) => Promise<ImportAnswer>;
+}
+
+/** What a person decides about: the file, what to import from it, and what that changes. */
+export interface ImportReview {
+  /** The file, for the form to send back. */
+  packed: string;
+  file: Pick<ParsedFile, "fileName" | "formatName" | "rows" | "skipped" | "notes">;
+  sources: { provider: string; days: number }[];
+  timeZone: string;
+  services: ServiceSum[];
+  /** Currencies that need a rate. */
+  currencies: string[];
+  asksAccount: boolean;
+  choices: ImportChoices;
+  errors: ImportErrors;
+  /** Null until the choices are complete. */
+  preview: ImportPreview | null;
+  /** Stands for what the preview shows, so that nothing else is stored. */
+  previewed: string | null;
+  /** Why the preview is shown again. */
+  again: "edited" | "changed" | null;
+}
+
+/** The state of an import after a step. */
+export type ImportEntry =
+  | { at: "upload"; error: string }
+  | { at: "review"; review: ImportReview }
+  | { at: "receipt"; importId: string };
+
+/** Reviews a file that was just uploaded. */
+export function reviewFile(
+  file: ParsedFile,
+  { form, book }: { form: FormData; book: Pick<CostBook, "preview"> },
+): Promise<ImportEntry> {
+  const packed = packFile(file);
+  if (packed.length <= mostPackedLength) return review(file, { packed, form, book, again: null });
+  const error = "This file has too many days, accounts and services for one import. Export a shorter time.";
+  return Promise.resolve({ at: "upload", error });
+}
+
+/**
+ * Takes a review one step on: `preview` shows what the choices change, `import` stores exactly what was previewed. If the
+ * choices or the book changed since, the new preview is shown and nothing is stored.
+ */
+export async function takeImportStep(form: FormData, book: CostBook): Promise<ImportEntry> {
+  const packed = String(form.get("file") ?? "");
+  const file = unpackFile(packed);
+  if (!file) return { at: "upload", error: "The review could not be read. Upload the file again." };
+  const reviewed = { packed, form, book };
+  if (form.get("step") !== "import") return review(file, { ...reviewed, again: null });
+  const read = documentOf(file, readChoices(form, file));
+  const state = String(form.get("state") ?? "");
+  if ("errors" in read || hashOf(read.document) !== form.get("previewed")) {
+    return review(file, { ...reviewed, again: "edited" });
+  }
+  const answer = await book.store({ document: read.document, state });
+  switch (answer.outcome) {
+    case "imported":
+      return answer.importId === null
+        ? review(file, { ...reviewed, again: null })
+        : { at: "receipt", importId: answer.importId };
+    case "changed":
+      return review(file, { ...reviewed, again: "changed" });
+    case "invalid":
+      return review(file, { ...reviewed, again: null, refused: answer });
+  }
+}
+
+async function review(
+  file: ParsedFile,
+  {
+    packed,
+    form,
+    book,
+    again,
+    refused,
+  }: {
+    packed: string;
+    form: FormData;
+    book: Pick<CostBook, "preview">;
+    again: ImportReview["again"];
+    refused?: InvalidImport;
+  },
+): Promise<ImportEntry> {
+  const choices = readChoices(form, file);
+  const bill = file.providers[choices.source];
+  if (!bill) return { at: "upload", error: "This file has no costs." };
+  const read = documentOf(file, choices);
+  const answer = "errors" in read ? null : await book.preview(read.document);
+  const previewed = answer?.outcome === "previewed" ? answer : null;
+  const invalid = answer?.outcome === "invalid" ? answer : refused;
+  const { fileName, formatName, rows, skipped, notes } = file;
+  return {
+    at: "review",
+    review: {
+      packed,
+      file: { fileName, formatName, rows, skipped, notes },
+      sources: file.providers.map(({ provider, days }) => ({ provider, days: days.length })),
+      timeZone: bill.timeZone,
+      services: servicesOf(bill),
+      currencies: bill.currencies.filter((currency) => currency !== "USD"),
+      asksAccount: needsAccount(bill),
+      choices,
+      // A file that was just uploaded waits for its rates: that is not a mistake.
+      errors: { ...("errors" in read && form.has("reviewedSource") ? read.errors : {}), ...errorOf(invalid) },
+      preview: previewed,
+      previewed: previewed && "document" in read ? hashOf(read.document) : null,
+      again,
+    },
+  };
+}
+
+/** What the database refused, at the field it is about; otherwise above the form. */
+function errorOf(invalid: InvalidImport | undefined): ImportErrors {
+  if (!invalid) return {};
+  const { param, message } = invalid;
+  const currency = /^rates\.([A-Z]{3})$/.exec(param ?? "")?.[1];
+  if (currency) return { [rateField(currency)]: message };
+  return { [param || "form"]: message };
+}
+
+function hashOf(document: ImportDocument): string {
+  return createHash("sha256").update(JSON.stringify(document)).digest("base64url");
+}

@@ -1,0 +1,151 @@
+import type { ReactNode } from "react";
+import { AccountForm } from "../../../ui/account-form.tsx";
+import { Button, ButtonLink } from "../../../ui/button.tsx";
+import { Card } from "../../../ui/card.tsx";
+import { ErrorSummary } from "../../../ui/error-summary.tsx";
+import { Facts } from "../../../ui/facts.tsx";
+import { Field, Select } from "../../../ui/field.tsx";
+import { Notice } from "../../../ui/notice.tsx";
+import { rateField } from "./import-choices.ts";
+import { ImportPreviewCards } from "./import-preview.tsx";
+import type { ImportReview } from "./import-steps.ts";
+import { ServiceChoice } from "./service-choice.tsx";
+
+const again = {
+  edited: "You changed something after the preview. Check the totals, then import.",
+  changed: "Other costs were stored after the preview, so nothing was imported. Check what changes now, then import.",
+} as const;
+
+/**
+ * Shows a cost file before it is stored: what it contains, what can be chosen, and what it changes.
+ * @param props.hidden fields of the upload to carry along
+ * @param props.facts what else is known about the import, such as its app
+ * @param props.children fields that confirm the import, such as a reason
+ */
+export function ImportReviewForm({
+  review,
+  uploadTo,
+  hidden = {},
+  facts = [],
+  children,
+}: {
+  review: ImportReview;
+  /** The page to upload another file on. */
+  uploadTo: string;
+  hidden?: Record<string, string>;
+  facts?: readonly (readonly [term: string, text: string])[];
+  children?: ReactNode;
+}) {
+  const { packed, file, sources, services, currencies, asksAccount, choices, errors, preview, previewed } = review;
+  const { form: fault, ...faults } = errors;
+  const changes = preview !== null && preview.added.days + preview.corrected.days > 0;
+  return (
+    <AccountForm noValidate data-once encType="multipart/form-data" className="space-y-6">
+      <input type="hidden" name="file" value={packed} />
+      <input type="hidden" name="reviewedSource" value={choices.source} />
+      <input type="hidden" name="previewed" value={previewed ?? ""} />
+      <input type="hidden" name="state" value={preview?.state ?? ""} />
+      {Object.entries(hidden).map(([name, value]) => (
+        <input key={name} type="hidden" name={name} value={value} />
+      ))}
+      <ErrorSummary id="import-error" form={fault} fields={faults} />
+      {review.again ? <Notice tone="warn">{again[review.again]}</Notice> : null}
+      <Card title={file.fileName} lead={`${file.formatName}. Days are in ${zoneName(review.timeZone)}.`}>
+        <div className="space-y-6">
+          <Facts facts={[...facts, ["Rows read", file.rows.toLocaleString("en")], ...leftOut(file.skipped)]} />
+          {file.notes.length > 0 ? (
+            <ul className="list-disc space-y-1 pl-5 text-muted">
+              {file.notes.map((note) => (
+                <li key={note}>{note}</li>
+              ))}
+            </ul>
+          ) : null}
+          <div className="max-w-108 space-y-5">
+            {sources.length > 1 ? (
+              <Select name="source" label="Provider in the file" defaultValue={choices.source}>
+                {sources.map(({ provider, days }, position) => (
+                  <option key={provider} value={position}>
+                    {`${provider}, ${days.toLocaleString("en")} account days`}
+                  </option>
+                ))}
+              </Select>
+            ) : null}
+            <Field
+              name="provider"
+              label="Provider"
+              hint="The name that runs and invoices use, such as openai."
+              required
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              defaultValue={choices.provider}
+              error={errors.provider}
+            />
+            {asksAccount ? (
+              <Field
+                name="account"
+                label="Account"
+                hint="For costs that name no account in the file."
+                required
+                autoComplete="off"
+                autoCapitalize="none"
+                spellCheck={false}
+                defaultValue={choices.account}
+                error={errors.account}
+              />
+            ) : null}
+            {currencies.map((currency) => (
+              <Field
+                key={currency}
+                name={rateField(currency)}
+                label={`US dollars for 1 ${currency}`}
+                hint="The rate your accounts use for this bill. It’s kept with each amount, and so is your name."
+                inputMode="decimal"
+                required
+                autoComplete="off"
+                defaultValue={choices.rates[currency]}
+                error={errors[rateField(currency)]}
+              />
+            ))}
+          </div>
+          <ServiceChoice services={services} chosen={choices.services} error={errors.services} />
+          <Button name="step" value="preview" variant={changes ? "secondary" : "primary"}>
+            Update preview
+          </Button>
+        </div>
+      </Card>
+      {preview ? (
+        <ImportPreviewCards preview={preview}>
+          {changes ? (
+            <div className="max-w-108 space-y-5">
+              {children}
+              <div className="flex flex-wrap gap-3">
+                <Button name="step" value="import">
+                  Import costs
+                </Button>
+                <ButtonLink href={uploadTo}>Cancel</ButtonLink>
+              </div>
+            </div>
+          ) : (
+            <ButtonLink href={uploadTo}>Upload another file</ButtonLink>
+          )}
+        </ImportPreviewCards>
+      ) : (
+        <Notice>
+          {currencies.length > 0
+            ? `Enter a rate for ${currencies.join(" and ")}, then update the preview to see what changes.`
+            : "Complete the fields above, then update the preview to see what changes."}
+        </Notice>
+      )}
+    </AccountForm>
+  );
+}
+
+function zoneName(timeZone: string): string {
+  return timeZone === "UTC" ? "UTC" : `the provider’s time zone, ${timeZone}`;
+}
+
+function leftOut(skipped: ImportReview["file"]["skipped"]): [string, string][] {
+  if (skipped.length === 0) return [];
+  return [["Left out", skipped.map(({ what, rows }) => `${what} (${rows.toLocaleString("en")})`).join(", ")]];
+}

@@ -1,0 +1,55 @@
+import { CheckBox } from "../../../ui/field.tsx";
+import { exactUsd, formatUsd } from "../../../ui/format-amount.ts";
+import { type ServiceSum, serviceField } from "./import-choices.ts";
+
+/** How many services are listed before the rest is folded away. */
+const listed = 12;
+
+/** Chooses services of a bill, each with its sum. A bill of one service leaves nothing to choose. */
+export function ServiceChoice({
+  services,
+  chosen,
+  error,
+}: {
+  services: readonly ServiceSum[];
+  /** Positions; null for all. */
+  chosen: readonly number[] | null;
+  error: string | undefined;
+}) {
+  const boxes = services.map(({ service, sums }, position) => (
+    <CheckBox
+      key={service ?? ""}
+      id={serviceField(position)}
+      name={serviceField(position)}
+      value="1"
+      label={service ?? "No service named"}
+      hint={sums.map(({ currency, amount }) => money(amount, currency)).join(", ")}
+      defaultChecked={chosen === null || chosen.includes(position)}
+    />
+  ));
+  if (services.length < 2) return <div hidden>{boxes}</div>;
+  return (
+    <fieldset id="services" tabIndex={-1} className="space-y-3" aria-describedby={error ? "services-error" : undefined}>
+      <legend className="font-medium">Services to import</legend>
+      <p className="text-muted text-small">Clear what the gateway doesn’t use, such as storage on a cloud bill.</p>
+      {error ? (
+        <p id="services-error" className="text-bad text-small">
+          {error}
+        </p>
+      ) : null}
+      <div className={grid}>{boxes.slice(0, listed)}</div>
+      {boxes.length > listed ? (
+        <details>
+          <summary className="cursor-pointer font-medium">{boxes.length - listed} more services</summary>
+          <div className={`${grid} mt-3`}>{boxes.slice(listed)}</div>
+        </details>
+      ) : null}
+    </fieldset>
+  );
+}
+
+const grid = "grid gap-x-6 gap-y-3 sm:grid-cols-2 xl:grid-cols-3";
+
+function money(amount: string, currency: string): string {
+  return currency === "USD" ? formatUsd(amount) : `${exactUsd(amount).replace("$", "")} ${currency}`;
+}

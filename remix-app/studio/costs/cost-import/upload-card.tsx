@@ -1,0 +1,63 @@
+import type { ReactNode } from "react";
+import { AccountForm } from "../../../ui/account-form.tsx";
+import { Button } from "../../../ui/button.tsx";
+import { Card } from "../../../ui/card.tsx";
+import { ErrorSummary } from "../../../ui/error-summary.tsx";
+import { Field } from "../../../ui/field.tsx";
+
+/** Of an uploaded file, in MiB, packed or not. */
+export const mostFileMiB = 16;
+
+/** What providers call the files that can be imported. */
+const sources = [
+  ["OpenAI", "Costs as CSV from the dashboard, or as JSON from the costs API"],
+  ["Anthropic", "Cost report as CSV from the console, or as JSON from the API"],
+  ["AWS", "Cost and Usage Report (CUR) or FOCUS data export, as CSV"],
+  ["Google Cloud", "Billing export to BigQuery, saved as CSV or JSON"],
+  ["Azure", "Cost export, as CSV"],
+  ["Others", "FOCUS 1.0 or later, as CSV"],
+] as const;
+
+/**
+ * A form to upload a provider's costs.
+ * @param props.children fields of its own, such as the app that the costs are for
+ */
+export function CostUploadCard({ error, children }: { error?: string | undefined; children?: ReactNode }) {
+  return (
+    <Card
+      title="Upload a cost file"
+      lead="You’ll see what the file contains and what it changes. Nothing is stored until you confirm."
+    >
+      <div className="grid gap-x-10 gap-y-6 lg:grid-cols-2">
+        <AccountForm encType="multipart/form-data" data-once className="space-y-5">
+          <ErrorSummary id="upload-error" fields={{ upload: error }} />
+          {children}
+          <Field
+            name="upload"
+            type="file"
+            accept=".csv,.json,.jsonl,.ndjson,.gz,text/csv,application/json,application/gzip"
+            label="Cost file"
+            hint={`CSV or JSON, also compressed as .gz, with at most ${mostFileMiB} MiB.`}
+            required
+            error={error}
+          />
+          <Button>Review file</Button>
+        </AccountForm>
+        <div className="space-y-3">
+          <h3 className="font-medium">Files you can import</h3>
+          <dl className="space-y-2 text-small">
+            {sources.map(([provider, file]) => (
+              <div key={provider} className="grid gap-x-4 min-[26rem]:grid-cols-[7rem_1fr]">
+                <dt className="font-medium">{provider}</dt>
+                <dd className="text-muted">{file}</dd>
+              </div>
+            ))}
+          </dl>
+          <p className="text-muted text-small">
+            For larger files, use <code>npm run import-costs</code>.
+          </p>
+        </div>
+      </div>
+    </Card>
+  );
+}

@@ -198,7 +198,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const isSignedIn = opened?.session.auth.status === "authenticated";
     const body = await readLimitedBody(request, isSignedIn ? verdict.maxBodyBytes : undefined);
     if (body === null) {
-      return refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" }, ...(opened && { context: opened }) });
+      return refuse(c, "PAYLOAD_TOO_LARGE", {
+        headers: { Connection: "close" },
+        ...(opened && { context: opened }),
+        ...(isSignedIn && verdict.maxBodyBytes && { detail: `Send at most ${verdict.maxBodyBytes / 1024} KiB.` }),
+      });
     }
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {

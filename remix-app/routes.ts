@@ -81,6 +81,8 @@ export default [
   route("workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/studio/keys-rotate.tsx"),
   route("workspaces/:workspaceId/ai/costs", "routes/studio/costs.tsx"),
   route("workspaces/:workspaceId/ai/costs.csv", "routes/studio/costs-csv.ts"),
+  route("workspaces/:workspaceId/ai/costs/import", "routes/studio/costs-import.tsx"),
+  route("workspaces/:workspaceId/ai/costs/imports/:importId", "routes/studio/cost-import.tsx"),
   route("workspaces/:workspaceId/ai/costs-by-provider.csv", "routes/studio/cost-comparison-csv.ts"),
   route("workspaces/:workspaceId/ai/invoices", "routes/studio/invoices.tsx"),
   route("workspaces/:workspaceId/ai/invoices.csv", "routes/studio/invoices-csv.ts"),
@@ -88,6 +90,7 @@ export default [
   route("workspaces/:workspaceId/ai/invoices/:invoiceId", "routes/studio/invoice.tsx"),
   route("workspaces/:workspaceId/ai/reconciliation", "routes/studio/reconciliation.tsx"),
   route("workspaces/:workspaceId/ai/reconciliation.csv", "routes/studio/reconciliation-csv.ts"),
+  route("workspaces/:workspaceId/ai/reconciliation.focus.csv", "routes/studio/reconciliation-focus-csv.ts"),
   route("workspaces/:workspaceId/ai/playground", "routes/studio/playground.tsx"),
   route("invitation", "routes/workspaces/invitation.tsx"),
 

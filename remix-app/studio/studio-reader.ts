@@ -80,12 +80,17 @@ function isRefusal(read: unknown): read is z.infer<typeof refusal> {
  */
 export async function callAsMember<Schema extends z.ZodType>(
   context: AppLoadContext,
-  options: { member: StudioMember; name: string; args?: object; schema: Schema },
+  options: { member: StudioMember; name: string; args?: object; schema: Schema; timeoutMs?: number },
 ): Promise<z.output<Schema>> {
-  const { member, name, args, schema } = options;
+  const { member, name, args, schema, timeoutMs } = options;
   const { userId, workspaceId } = member;
   // An address names what it likes; a member's own workspaces were looked up by it.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
   const asked = { member_id: userId, workspace: workspaceId, ...args };
-  return callFunction(context, { name: `ai.${name}`, args: asked, schema });
+  return callFunction(context, {
+    name: `ai.${name}`,
+    args: asked,
+    schema,
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  });
 }

@@ -41,14 +41,21 @@ export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?
 
 /**
  * Calls a function that only our server may, and reads its answer.
+ * @param options.timeoutMs for a function that may take longer than others
  * @throws Response 503 UNAVAILABLE where the database did not answer, or not as agreed; the log says which function
  */
 export async function callFunction<Schema extends z.ZodType>(
   { env, requestId }: Pick<AppLoadContext, "env" | "requestId">,
-  { name, args, schema }: { name: `${"ai" | "private"}.${string}`; args?: object; schema: Schema },
+  {
+    name,
+    args,
+    schema,
+    timeoutMs,
+  }: { name: `${"ai" | "private"}.${string}`; args?: object; schema: Schema; timeoutMs?: number },
 ): Promise<z.output<Schema>> {
   const [area = "", called = ""] = name.split(".");
-  const { data, error } = await createServiceClient(env).schema(area).rpc(called, args);
+  const client = createServiceClient(env, timeoutMs === undefined ? {} : { timeoutMs });
+  const { data, error } = await client.schema(area).rpc(called, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
   console.error(`error request=${requestId} ${name} failed: ${error?.code || "unexpected answer"}`);

@@ -159,21 +159,32 @@ export function TextArea({ label, hint, error, mono = false, ...textarea }: Text
   );
 }
 
-/** The browser's own list of choices, in our dress, with a label. */
+/** A labelled list of choices, as the browser shows it. */
 export function Select({
   id,
   label,
+  hint,
+  error,
   hideLabel = false,
   className = "",
   ...select
-}: ComponentPropsWithoutRef<"select"> & { name: string; label: string; hideLabel?: boolean }) {
+}: ComponentPropsWithoutRef<"select"> &
+  Omit<Described, "aside"> & { name: string /** Without a hint or an error. */; hideLabel?: boolean }) {
   const selectId = id ?? select.name;
   return (
     <div className={`space-y-1.5 ${className}`}>
-      <label htmlFor={selectId} className={hideLabel ? "sr-only" : "block font-medium"}>
-        {label}
-      </label>
-      <select {...select} id={selectId} className={`${controlClass} h-10 cursor-pointer border-edge ${largeText}`} />
+      {hideLabel ? (
+        <label htmlFor={selectId} className="sr-only">
+          {label}
+        </label>
+      ) : (
+        <Description id={selectId} label={label} hint={hint} error={error} />
+      )}
+      <select
+        {...select}
+        {...describes(selectId, { hint, error })}
+        className={`${controlClass} h-10 cursor-pointer ${error ? "border-bad" : "border-edge"} ${largeText}`}
+      />
     </div>
   );
 }

@@ -63,6 +63,7 @@ const verbs: Record<string, string> = {
   "key.created": "created the key",
   "key.rotated": "rotated the key",
   "key.revoked": "revoked the key",
+  "provider_costs.imported": "imported costs of",
   "provider_invoice.recorded": "recorded the invoice",
   "run_content.read": "read what was said in the run",
   "ai_policy.changed": "changed",

@@ -357,6 +357,8 @@ to service_role;
 grant execute on function
   ai.preview_cost_import(uuid, uuid, uuid, jsonb),
   ai.import_cost_file(uuid, uuid, uuid, jsonb, text),
+  ai.read_cost_import(uuid, uuid, uuid),
+  private.read_platform_cost_import(uuid),
   private.preview_platform_costs(jsonb),
   private.import_platform_costs(jsonb),
   private.preview_costs_as_operator(uuid, uuid, jsonb),

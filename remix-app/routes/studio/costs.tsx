@@ -71,7 +71,14 @@ export default function CostsPage() {
       workspace={workspace}
       title="Costs"
       lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
-      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/costs.csv${search}`}>Download CSV</ButtonLink>}
+      actions={
+        <>
+          <ButtonLink href={`/workspaces/${workspace.id}/ai/costs.csv${search}`}>Download CSV</ButtonLink>
+          <Link to={`/workspaces/${workspace.id}/ai/costs/import`} className={buttonClass()}>
+            Import a file
+          </Link>
+        </>
+      }
     >
       <RangeForm range={range} />
       <ImportFilterNotice filter={filter} of="costs" />

@@ -49,17 +49,11 @@ export function InvoiceEntryForm({
         id="invoice-error"
         fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
       />
-      {errors.appId ? (
-        <p id="appId-error" className="text-bad text-small">
-          {errors.appId}
-        </p>
-      ) : null}
       <Select
         name="appId"
         label="App"
         required
-        aria-invalid={errors.appId ? true : undefined}
-        aria-describedby={errors.appId ? "appId-error" : undefined}
+        error={errors.appId}
         defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}
       >
         {apps.length === 1 ? null : <option value="">Choose</option>}
@@ -69,11 +63,10 @@ export function InvoiceEntryForm({
           </option>
         ))}
       </Select>
-      <Select name="kind" label="Kind" defaultValue={typed.kind || "invoice"}>
+      <Select name="kind" label="Kind" error={errors.kind} defaultValue={typed.kind || "invoice"}>
         <option value="invoice">Invoice</option>
         <option value="credit_note">Credit note: its amount is subtracted</option>
       </Select>
-      {errors.kind ? <p className="text-bad text-small">{errors.kind}</p> : null}
       {Object.entries(texts).map(([name, field]) => (
         <Field
           key={name}

@@ -46,3 +46,32 @@ export const previewAnswer = z.union([preview, invalid]);
 export type PreviewAnswer = z.output<typeof previewAnswer>;
 export const importAnswer = z.union([imported, invalid, z.object({ outcome: z.literal("changed") })]);
 export type ImportAnswer = z.output<typeof importAnswer>;
+
+/** The receipt of an import. */
+export const importReceipt = z.object({
+  outcome: z.literal("read"),
+  provider: z.string(),
+  sha256: z.string(),
+  appName: z.string().nullable(),
+  import: z.object({
+    id: z.uuid(),
+    file: z.string(),
+    format: z.string(),
+    timeZone: z.string(),
+    /** US dollars for one unit. */
+    rates: z.record(z.string(), z.string()),
+    by: z.enum(["person", "operator"]),
+    /** Null for the operator, and for an account that is gone. */
+    name: z.string().nullable(),
+    importedAt: z.string(),
+  }),
+  /** The days that it wrote and that nothing has corrected since. */
+  current: z.object({
+    days: count,
+    accounts: count,
+    amountUsd: amountText,
+    firstDay: z.string().nullable(),
+    lastDay: z.string().nullable(),
+  }),
+});
+export type ImportReceipt = z.output<typeof importReceipt>;

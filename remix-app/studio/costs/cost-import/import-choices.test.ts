@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { documentOf, type ImportChoices, mostDays, readChoices, servicesOf } from "./import-choices.ts";
+import { mostImportDays } from "../files/import-document.ts";
+import { documentOf, type ImportChoices, readChoices, servicesOf } from "./import-choices.ts";
 import { type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
 
 const amount = (text: string, service: string | null = null, currency = "USD") => ({ currency, amount: text, service });
@@ -54,8 +55,8 @@ test("adds up the services of an account's day by currency, to the last digit", 
           accountId: "111",
           day: "2026-10-01",
           amounts: [
-            { currency: "USD", amount: "0.3" },
             { currency: "EUR", amount: "5" },
+            { currency: "USD", amount: "0.3" },
           ],
         },
         { accountId: "default", day: "2026-10-01", amounts: [{ currency: "USD", amount: "-0.000000000001" }] },
@@ -70,7 +71,10 @@ test("adds lines without an account to the account that is entered for them", ()
     {
       accountId: "111",
       day: "2026-10-01",
-      amounts: [amount("0.299999999999"), amount("5", null, "EUR")].map(({ service: _, ...rest }) => rest),
+      amounts: [
+        { currency: "EUR", amount: "5" },
+        { currency: "USD", amount: "0.299999999999" },
+      ],
     },
   ]);
 });
@@ -117,8 +121,10 @@ test("takes at most 20,000 account days", () => {
       },
     ],
   });
-  expect(errorsOf({}, ofDays(mostDays))).toEqual({});
-  expect(errorsOf({}, ofDays(mostDays + 1))).toEqual({ services: expect.stringContaining("20,001 days") });
+  expect(errorsOf({}, ofDays(mostImportDays))).toEqual({});
+  expect(errorsOf({}, ofDays(mostImportDays + 1))).toEqual({
+    services: expect.stringContaining("20,001 account days"),
+  });
 });
 
 test("starts with everything, and again when another provider of the file is chosen", () => {

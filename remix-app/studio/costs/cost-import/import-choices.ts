@@ -1,25 +1,14 @@
-import { add, type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { isLabel } from "#shared/labels.ts";
+import { UnreadableCostFile } from "../files/cost-file.ts";
+import {
+  type CostImportDocument,
+  costImportDocument,
+  currenciesToConvert,
+  rateSchema,
+  type ServiceTotal,
+  serviceTotals,
+} from "../files/import-document.ts";
 import type { ParsedFile, ParsedProvider } from "./parsed-file.ts";
-
-/** What is imported, as the database takes it. */
-export interface ImportDocument {
-  provider: string;
-  format: string;
-  fileName: string;
-  sha256: string;
-  timeZone: string;
-  /** US dollars for one unit, as a person entered them. */
-  rates: Record<string, string>;
-  days: { accountId: string; day: string; amounts: { currency: string; amount: string }[] }[];
-}
-
-/** A service of a bill, with its sums by currency. */
-export interface ServiceSum {
-  /** Null: lines that name none. */
-  service: string | null;
-  sums: { currency: string; amount: string }[];
-}
 
 /** What a person has chosen for a file, as it was typed. */
 export interface ImportChoices {
@@ -36,10 +25,6 @@ export interface ImportChoices {
 /** What is wrong with choices, by the field's name. */
 export type ImportErrors = Record<string, string>;
 
-/** Account days of one import. */
-export const mostDays = 20_000;
-const rate = /^\d{1,9}(\.\d{1,12})?$/;
-
 /** The name of a currency's field for its rate. */
 export function rateField(currency: string): string {
   return `rate_${currency}`;
@@ -51,16 +36,8 @@ export function serviceField(position: number): string {
 }
 
 /** Returns a bill's services, the largest amount first. */
-export function servicesOf({ days }: ParsedProvider): ServiceSum[] {
-  const services = new Map<string | null, Map<string, Decimal>>();
-  for (const { currency, amount, service } of days.flatMap(({ amounts }) => amounts)) {
-    const sums = services.get(service) ?? new Map<string, Decimal>();
-    services.set(service, sums);
-    addTo(sums, currency, amount);
-  }
-  return [...services]
-    .map(([service, sums]) => ({ service, sums: textsOf(sums) }))
-    .toSorted((one, other) => sizeOf(other) - sizeOf(one) || String(one.service).localeCompare(String(other.service)));
+export function servicesOf(bill: ParsedProvider): ServiceTotal[] {
+  return serviceTotals(bill).toSorted((one, other) => sizeOf(other) - sizeOf(one));
 }
 
 /** Reads what was chosen in the review. A file that was just uploaded, or another provider of it, starts with everything. */
@@ -84,38 +61,24 @@ export function readChoices(form: FormData, { providers }: ParsedFile): ImportCh
 export function documentOf(
   file: ParsedFile,
   { source, provider, account, rates, services }: ImportChoices,
-): { document: ImportDocument } | { errors: ImportErrors } {
+): { document: CostImportDocument } | { errors: ImportErrors } {
   const bill = file.providers[source];
-  if (!bill) return { errors: { source: "Choose a provider" } };
+  if (!bill) return { errors: { form: "Choose a provider." } };
   const named = servicesOf(bill);
-  const wanted = services && new Set(services.map((at) => named[at]?.service));
-  const days = new Map<string, { accountId: string; day: string; sums: Map<string, Decimal> }>();
-  for (const { accountId: stated, day, amounts } of bill.days) {
-    const accountId = stated ?? account;
-    const key = JSON.stringify([day, accountId]);
-    for (const { currency, amount, service } of amounts) {
-      if (wanted && !wanted.has(service)) continue;
-      const known = days.get(key) ?? { accountId, day, sums: new Map<string, Decimal>() };
-      days.set(key, known);
-      addTo(known.sums, currency, amount);
-    }
-  }
-  const totals = [...days.values()].map(({ accountId, day, sums }) => ({ accountId, day, amounts: textsOf(sums) }));
-  const currencies = new Set(totals.flatMap(({ amounts }) => amounts.map(({ currency }) => currency)));
-  const foreign = [...currencies].filter((currency) => currency !== "USD");
+  const wanted = services && new Set(services.map((at) => named[at]?.service ?? null));
+  const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {
     ...(isLabel(provider) ? {} : { provider: "Enter 1 to 128 letters, digits or . _ : - without spaces" }),
-    ...(needsAccount(bill) && !isExternalId(account)
-      ? { account: "Enter an account, without spaces at its ends" }
-      : {}),
-    ...(days.size === 0 ? { services: "Choose at least one service" } : {}),
-    ...(days.size > mostDays ? { services: tooMany(days.size) } : {}),
-    ...Object.fromEntries(foreign.filter((currency) => !isRate(rates[currency])).map(missingRate)),
+    ...(needsAccount(bill) && !isAccount(account) ? { account: "Enter an account, without spaces at its ends" } : {}),
+    ...Object.fromEntries(currenciesToConvert(bill, chosen.services).flatMap((code) => rateError(code, rates[code]))),
   };
   if (Object.keys(errors).length > 0) return { errors };
-  const { format, fileName, sha256 } = file;
-  const entered = Object.fromEntries(foreign.map((currency) => [currency, rates[currency] ?? ""]));
-  return { document: { provider, format, fileName, sha256, timeZone: bill.timeZone, rates: entered, days: totals } };
+  try {
+    return { document: costImportDocument(file, bill, { provider, account, rates, ...chosen }) };
+  } catch (error) {
+    if (error instanceof UnreadableCostFile) return { errors: { services: error.message } };
+    throw error;
+  }
 }
 
 /** Whether lines of a bill name no account. */
@@ -123,32 +86,16 @@ export function needsAccount({ days }: ParsedProvider): boolean {
   return days.some(({ accountId }) => accountId === null);
 }
 
-function isRate(text: string | undefined): boolean {
-  return text !== undefined && rate.test(text) && /[1-9]/.test(text);
+function rateError(currency: string, rate: string | undefined): [string, string][] {
+  return rateSchema.safeParse(rate).success
+    ? []
+    : [[rateField(currency), `Enter how many US dollars 1 ${currency} is, such as 1.08`]];
 }
 
-function missingRate(currency: string): [string, string] {
-  return [rateField(currency), `Enter how many US dollars 1 ${currency} is, such as 1.08`];
-}
-
-function isExternalId(text: string): boolean {
+function isAccount(text: string): boolean {
   return /^[^\p{Cc}]{1,256}$/u.test(text) && text.trim() === text;
 }
 
-function tooMany(days: number): string {
-  return `This is ${days.toLocaleString("en")} days of accounts; an import has at most ${mostDays.toLocaleString("en")}. Choose fewer services, or a file of a shorter time.`;
-}
-
-function addTo(sums: Map<string, Decimal>, currency: string, amount: string): void {
-  const sum = sums.get(currency);
-  const exact = parseDecimal(amount);
-  sums.set(currency, sum ? add(sum, exact) : exact);
-}
-
-function textsOf(sums: Map<string, Decimal>): { currency: string; amount: string }[] {
-  return [...sums].map(([currency, amount]) => ({ currency, amount: formatDecimal(amount) }));
-}
-
-function sizeOf({ sums }: ServiceSum): number {
-  return Math.max(...sums.map(({ amount }) => Math.abs(Number(amount))));
+function sizeOf({ amounts }: ServiceTotal): number {
+  return Math.max(...amounts.map(({ amount }) => Math.abs(Number(amount))));
 }

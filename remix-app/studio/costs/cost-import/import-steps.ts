@@ -1,22 +1,21 @@
 import { createHash } from "node:crypto";
+import type { CostImportDocument, ServiceTotal } from "../files/import-document.ts";
 import type { ImportAnswer, ImportPreview, InvalidImport, PreviewAnswer } from "./import-answers.ts";
 import {
   documentOf,
   type ImportChoices,
-  type ImportDocument,
   type ImportErrors,
   needsAccount,
   rateField,
   readChoices,
-  type ServiceSum,
   servicesOf,
 } from "./import-choices.ts";
 import { mostPackedLength, type ParsedFile, packFile, unpackFile } from "./parsed-file.ts";
 
 /** The book that costs are imported into. Both throw a response if it is not available or not allowed. */
 export interface CostBook {
-  preview: (document: ImportDocument) => Promise<PreviewAnswer>;
-  store: (change: { document: ImportDocument; state: string }) => Promise<ImportAnswer>;
+  preview: (document: CostImportDocument) => Promise<PreviewAnswer>;
+  store: (change: { document: CostImportDocument; state: string }) => Promise<ImportAnswer>;
 }
 
 /** What a person decides about: the file, what to import from it, and what that changes. */
@@ -26,7 +25,7 @@ export interface ImportReview {
   file: Pick<ParsedFile, "fileName" | "formatName" | "rows" | "skipped" | "notes">;
   sources: { provider: string; days: number }[];
   timeZone: string;
-  services: ServiceSum[];
+  services: ServiceTotal[];
   /** Currencies that need a rate. */
   currencies: string[];
   asksAccount: boolean;
@@ -138,6 +137,6 @@ function errorOf(invalid: InvalidImport | undefined): ImportErrors {
   return { [param || "form"]: message };
 }
 
-function hashOf(document: ImportDocument): string {
+function hashOf(document: CostImportDocument): string {
   return createHash("sha256").update(JSON.stringify(document)).digest("base64url");
 }

@@ -1,6 +1,7 @@
 import { CheckBox } from "../../../ui/field.tsx";
 import { exactUsd, formatUsd } from "../../../ui/format-amount.ts";
-import { type ServiceSum, serviceField } from "./import-choices.ts";
+import type { ServiceTotal } from "../files/import-document.ts";
+import { serviceField } from "./import-choices.ts";
 
 /** How many services are listed before the rest is folded away. */
 const listed = 12;
@@ -11,19 +12,19 @@ export function ServiceChoice({
   chosen,
   error,
 }: {
-  services: readonly ServiceSum[];
+  services: readonly ServiceTotal[];
   /** Positions; null for all. */
   chosen: readonly number[] | null;
   error: string | undefined;
 }) {
-  const boxes = services.map(({ service, sums }, position) => (
+  const boxes = services.map(({ service, amounts }, position) => (
     <CheckBox
       key={service ?? ""}
       id={serviceField(position)}
       name={serviceField(position)}
       value="1"
       label={service ?? "No service named"}
-      hint={sums.map(({ currency, amount }) => money(amount, currency)).join(", ")}
+      hint={amounts.map(({ currency, amount }) => money(amount, currency)).join(", ")}
       defaultChecked={chosen === null || chosen.includes(position)}
     />
   ));

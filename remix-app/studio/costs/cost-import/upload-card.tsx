@@ -4,9 +4,8 @@ import { Button } from "../../../ui/button.tsx";
 import { Card } from "../../../ui/card.tsx";
 import { ErrorSummary } from "../../../ui/error-summary.tsx";
 import { Field } from "../../../ui/field.tsx";
-
-/** Of an uploaded file, in MiB, packed or not. */
-export const mostFileMiB = 16;
+import type { ImportErrors } from "./import-choices.ts";
+import { mostFileMiB } from "./upload-limit.ts";
 
 /** What providers call the files that can be imported. */
 const sources = [
@@ -22,7 +21,7 @@ const sources = [
  * A form to upload a provider's costs.
  * @param props.children fields of its own, such as the app that the costs are for
  */
-export function CostUploadCard({ error, children }: { error?: string | undefined; children?: ReactNode }) {
+export function CostUploadCard({ errors, children }: { errors: ImportErrors; children?: ReactNode }) {
   return (
     <Card
       title="Upload a cost file"
@@ -30,7 +29,7 @@ export function CostUploadCard({ error, children }: { error?: string | undefined
     >
       <div className="grid gap-x-10 gap-y-6 lg:grid-cols-2">
         <AccountForm encType="multipart/form-data" data-once className="space-y-5">
-          <ErrorSummary id="upload-error" fields={{ upload: error }} />
+          <ErrorSummary id="upload-error" fields={errors} />
           {children}
           <Field
             name="upload"
@@ -39,7 +38,7 @@ export function CostUploadCard({ error, children }: { error?: string | undefined
             label="Cost file"
             hint={`CSV or JSON, also compressed as .gz, with at most ${mostFileMiB} MiB.`}
             required
-            error={error}
+            error={errors.upload}
           />
           <Button>Review file</Button>
         </AccountForm>
@@ -54,7 +53,7 @@ export function CostUploadCard({ error, children }: { error?: string | undefined
             ))}
           </dl>
           <p className="text-muted text-small">
-            For larger files, use <code>npm run import-costs</code>.
+            For larger files and reports in several parts, use <code>npm run import-costs</code>.
           </p>
         </div>
       </div>

@@ -1,0 +1,75 @@
+import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireImport } from "../../studio/costs/cost-import/member-book.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
+import { monthName } from "../../studio/costs/month.ts";
+import { Figures } from "../../studio/figures.tsx";
+import { buttonClass } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.receipt.import.file ?? "Import"} · Costs · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  return { workspace, receipt: await requireImport(context, { reader: member, importId: params.importId ?? "" }) };
+}
+
+export default function CostImportPage() {
+  const { workspace, receipt } = useLoaderData<typeof loader>();
+  const [searchParams] = useSearchParams();
+  const base = `/workspaces/${workspace.id}/ai`;
+  const { provider, current } = receipt;
+  const month = current.lastDay?.slice(0, 7);
+  return (
+    <StudioPage
+      workspace={workspace}
+      title={receipt.import.file}
+      lead="The receipt of an imported cost file."
+      actions={
+        <Link to={`${base}/costs/import`} className={buttonClass("secondary")}>
+          Import another file
+        </Link>
+      }
+    >
+      {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
+      <Figures
+        figures={[
+          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "not corrected since" },
+          { label: "Account days", value: current.days.toLocaleString("en") },
+          { label: "Accounts", value: current.accounts.toLocaleString("en") },
+        ]}
+      />
+      <Card
+        title="What was imported"
+        lead="New and corrected days. Days that a later import corrected are on that import’s receipt."
+      >
+        <div className="space-y-5">
+          <Facts facts={receiptFacts(receipt)} />
+          {month && current.firstDay && current.lastDay ? (
+            <div className="flex flex-wrap gap-3">
+              <Link to={`${base}/reconciliation?month=${month}`} className={buttonClass()}>
+                Reconcile {monthName(month)}
+              </Link>
+              <Link
+                to={`${base}/costs?${new URLSearchParams({ from: current.firstDay, to: current.lastDay, provider })}`}
+                className={buttonClass("secondary")}
+              >
+                Show these costs
+              </Link>
+            </div>
+          ) : null}
+        </div>
+      </Card>
+    </StudioPage>
+  );
+}

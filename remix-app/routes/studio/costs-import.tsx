@@ -1,0 +1,106 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import type { ImportErrors } from "../../studio/costs/cost-import/import-choices.ts";
+import { reviewFile, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
+import { memberBook } from "../../studio/costs/cost-import/member-book.ts";
+import { mostPackedLength } from "../../studio/costs/cost-import/parsed-file.ts";
+import { readUpload } from "../../studio/costs/cost-import/read-upload.ts";
+import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
+import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
+import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
+import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
+import { Card } from "../../ui/card.tsx";
+import { Select } from "../../ui/field.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
+
+export const meta: MetaFunction = () => [{ title: "Import costs · Gatehouse" }];
+
+const permission = "use_ai_studio";
+/** A checkbox for each service. */
+const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  return { workspace, apps: await listLinkedApps(context, member) };
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const form = await readForm(request, context, limits);
+  const apps = await listLinkedApps(context, member);
+  const app = apps.find(({ id }) => id === form.get("appId"));
+  if (!app) {
+    const errors: ImportErrors = { appId: "Choose an app that is linked to this workspace" };
+    return data({ at: "upload" as const, errors, appId: "" }, { status: 400 });
+  }
+  const book = memberBook(context, { member, appId: app.id });
+  const read = form.has("file") ? null : await readUpload(form);
+  const entry =
+    read === null
+      ? await takeImportStep(form, book)
+      : "error" in read
+        ? ({ at: "upload", error: read.error } as const)
+        : await reviewFile(read.file, { form, book });
+  switch (entry.at) {
+    case "receipt":
+      throw redirect(`/workspaces/${workspace.id}/ai/costs/imports/${entry.importId}?imported`, 303);
+    case "upload":
+      return data({ at: entry.at, errors: { upload: entry.error } as ImportErrors, appId: app.id }, { status: 400 });
+    case "review": {
+      const { errors, again } = entry.review;
+      const status = Object.keys(errors).length > 0 ? 400 : again ? 409 : 200;
+      return data({ ...entry, app }, { status });
+    }
+  }
+}
+
+export default function CostsImportPage() {
+  const { workspace, apps } = useLoaderData<typeof loader>();
+  const entry = useActionData<typeof action>();
+  const page = `/workspaces/${workspace.id}/ai/costs/import`;
+  return (
+    <StudioPage
+      workspace={workspace}
+      title={entry?.at === "review" ? "Review the costs" : "Import costs"}
+      lead="From a file that a provider exports: one total per account and day. Files and API imports of the same day correct each other."
+    >
+      {entry?.at === "review" ? (
+        <ImportReviewForm
+          review={entry.review}
+          uploadTo={page}
+          hidden={{ appId: entry.app.id }}
+          facts={[["App", entry.app.name]]}
+        />
+      ) : null}
+      {entry?.at !== "review" && apps.length > 0 ? (
+        <CostUploadCard errors={entry?.errors ?? {}}>
+          <Select
+            name="appId"
+            label="App"
+            required
+            error={entry?.errors.appId}
+            defaultValue={entry?.appId || (apps.length === 1 ? apps[0]?.id : "")}
+          >
+            {apps.length === 1 ? null : <option value="">Choose</option>}
+            {apps.map(({ id, name }) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </Select>
+        </CostUploadCard>
+      ) : null}
+      {apps.length === 0 ? (
+        <Card
+          title="No app is linked to this workspace"
+          lead="Costs belong to the app that caused them. Ask a platform administrator to register the app and link it to this workspace, then import its costs here."
+        />
+      ) : null}
+    </StudioPage>
+  );
+}

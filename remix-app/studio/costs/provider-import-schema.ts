@@ -78,6 +78,12 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
+/** The share of a month, where the list is of one; negative for a credit note. */
+const invoiceShare = invoiceRecord.extend({
+  inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
+});
+export type InvoiceShare = z.output<typeof invoiceShare>;
+
 export const listedInvoices = z.object({
   outcome: z.literal("listed"),
   totals: z.object({
@@ -88,6 +94,9 @@ export const listedInvoices = z.object({
   }),
   records: z.array(invoiceRecord),
 });
+
+/** The same of a month, without totals, as a file reads them. */
+export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
 const reconciledMonth = z.object({
   month: z.string(),
@@ -131,7 +140,7 @@ export type Clash = z.output<typeof clash>;
 export const listedReconciliation = z.object({
   outcome: z.literal("listed"),
   ...window,
-  clashes: z.array(clash).default([]),
+  clashes: z.array(clash),
   totals: z.object({
     meteredUsd: amountText.nullable(),
     importedUsd: amountText,

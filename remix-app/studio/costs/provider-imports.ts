@@ -7,6 +7,7 @@ import {
   type InvoiceRecord,
   listedCostRecords,
   listedCosts,
+  listedInvoiceShares,
   listedInvoices,
   listedReconciliation,
   type ReconciledMonth,
@@ -94,8 +95,30 @@ export async function listProviderInvoices(
     },
     schema: listedInvoices,
   });
-  const cursorOf = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
-  return { ...page, ...pageOf(page.records, { limit, cursorOf }) };
+  return { ...page, ...pageOf(page.records, { limit, cursorOf: cursorOfInvoice }) };
+}
+
+const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
+
+/**
+ * Returns a page of the invoices that have days in a month, each with its share.
+ * @throws Response as {@link listProviderCosts}
+ */
+export async function listInvoiceShares(
+  context: AppLoadContext,
+  { reader, month, limit, cursor }: { reader: MemberReader; month: string; limit: number; cursor: string | undefined },
+) {
+  const { records } = await readStudio(context, {
+    reader,
+    name: "list_provider_invoices",
+    args: {
+      before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+      page_size: limit + 1,
+      filter: { month },
+    },
+    schema: listedInvoiceShares,
+  });
+  return pageOf(records, { limit, cursorOf: cursorOfInvoice });
 }
 
 /**

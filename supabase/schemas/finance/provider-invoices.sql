@@ -63,7 +63,7 @@ as $$
     ),
     'records', (
       select coalesce(jsonb_agg(
-        ai.invoice_summary(p)
+        ai.invoice_summary(p) || coalesce(ai.invoice_share(p, filter ->> 'month'), '{}')
         order by p.issued_on desc, p.id desc
       ), '[]')
       from (
@@ -83,7 +83,7 @@ as $$
 $$;
 comment on function ai.provider_invoices_page(uuid, jsonb, integer, jsonb) is
   'Returns a page of a book''s invoices, latest issued first, and the total of those that count. With a month in the '
-  'filter, the total has the shares of its days. Not granted to any role.';
+  'filter, the total has the shares of its days, and each invoice its own (ai.invoice_share). Not granted to any role.';
 
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
   language sql

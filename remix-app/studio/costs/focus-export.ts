@@ -1,0 +1,129 @@
+import { type CsvColumn, csvFile } from "../../http/csv.ts";
+import { monthWindow } from "./month.ts";
+import type { CostRecord, InvoiceShare } from "./provider-import-schema.ts";
+
+/** A charge of a FOCUS file (FinOps Open Cost and Usage Specification 1.2). Amounts are exact texts, times RFC 3339. */
+interface FocusCharge {
+  recordType: "imported_cost" | InvoiceShare["kind"];
+  recordId: string;
+  appId: string;
+  appName: string | null;
+  provider: string;
+  accountId: string | null;
+  service: string | null;
+  billedUsd: string;
+  effectiveUsd: string;
+  /** The charge's days, half-open. */
+  from: string;
+  to: string;
+  category: "Usage" | "Purchase" | "Credit";
+  frequency: "Usage-Based" | "One-Time";
+  description: string;
+  invoiceId: string | null;
+}
+
+type CountedCost = Pick<
+  CostRecord,
+  "appId" | "appName" | "provider" | "accountId" | "externalRunId" | "service" | "amountUsd" | "occurredAt"
+>;
+
+/** A cost that the provider stated. What it was billed for is on the invoices: BilledCost is 0. */
+function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: CountedCost): FocusCharge {
+  const day = occurredAt.slice(0, 10);
+  return {
+    ...cost,
+    recordType: "imported_cost",
+    recordId: externalRunId,
+    billedUsd: "0",
+    effectiveUsd: amountUsd,
+    ...daysOf(day, day),
+    category: "Usage",
+    frequency: "Usage-Based",
+    description: `Cost that ${cost.provider} stated`,
+    invoiceId: null,
+  };
+}
+
+/** An invoice's share of the month. What it paid for is on the imported costs: EffectiveCost is 0. */
+function chargeOfInvoice({ id, reference, kind, inMonth, provider, accountId, ...rest }: InvoiceShare): FocusCharge {
+  const { appId, appName } = rest;
+  return {
+    appId,
+    appName,
+    provider,
+    accountId,
+    recordType: kind,
+    recordId: id,
+    service: null,
+    billedUsd: inMonth.amountUsd,
+    effectiveUsd: "0",
+    ...daysOf(inMonth.firstDay, inMonth.lastDay),
+    category: kind === "invoice" ? "Purchase" : "Credit",
+    frequency: "One-Time",
+    description: `${kind === "invoice" ? "Invoice" : "Credit note"} ${reference}`,
+    invoiceId: reference,
+  };
+}
+
+function daysOf(first: string, last: string): { from: string; to: string } {
+  const end = new Date(Date.parse(last) + 24 * 60 * 60 * 1000).toISOString();
+  return { from: `${first}T00:00:00Z`, to: end.replace(".000", "") };
+}
+
+/** The mandatory columns of FOCUS 1.2, InvoiceId and SubAccountId, and ours, which begin with x_. */
+function focusColumns(month: string): CsvColumn<FocusCharge>[] {
+  const { from, to } = monthWindow(month);
+  const [start, end] = [from.replace(".000", ""), to.replace(".000", "")];
+  return [
+    { name: "BilledCost", value: ({ billedUsd }) => billedUsd },
+    { name: "BillingAccountId", value: ({ accountId }) => accountId ?? "none" },
+    { name: "BillingAccountName", value: () => null },
+    { name: "BillingCurrency", value: () => "USD" },
+    { name: "BillingPeriodEnd", value: () => end },
+    { name: "BillingPeriodStart", value: () => start },
+    { name: "ChargeCategory", value: ({ category }) => category },
+    { name: "ChargeClass", value: () => null },
+    { name: "ChargeDescription", value: ({ description }) => description },
+    { name: "ChargeFrequency", value: ({ frequency }) => frequency },
+    { name: "ChargePeriodEnd", value: (charge) => charge.to },
+    { name: "ChargePeriodStart", value: (charge) => charge.from },
+    { name: "ContractedCost", value: ({ effectiveUsd }) => effectiveUsd },
+    { name: "EffectiveCost", value: ({ effectiveUsd }) => effectiveUsd },
+    { name: "InvoiceId", value: ({ invoiceId }) => invoiceId },
+    { name: "InvoiceIssuerName", value: ({ provider }) => provider },
+    { name: "ListCost", value: ({ effectiveUsd }) => effectiveUsd },
+    { name: "PricingQuantity", value: () => null },
+    { name: "PricingUnit", value: () => null },
+    { name: "ProviderName", value: ({ provider }) => provider },
+    { name: "PublisherName", value: ({ provider }) => provider },
+    { name: "ServiceCategory", value: () => "AI and Machine Learning" },
+    { name: "ServiceName", value: ({ service, provider }) => service ?? provider },
+    { name: "SubAccountId", value: () => null },
+    { name: "x_AppId", value: ({ appId }) => appId },
+    { name: "x_AppName", value: ({ appName }) => appName },
+    { name: "x_RecordId", value: ({ recordId }) => recordId },
+    { name: "x_RecordType", value: ({ recordType }) => recordType },
+  ];
+}
+
+/**
+ * Returns a month's costs and invoices that count as a FOCUS file. BilledCost adds up to what was invoiced and
+ * EffectiveCost to what was imported, as on the reconciliation page.
+ * @param options.costs of the month, page by page
+ * @param options.invoices that have days in the month, page by page
+ */
+export function focusFile({
+  month,
+  costs,
+  invoices,
+}: {
+  month: string;
+  costs: AsyncIterable<readonly (CountedCost & Pick<CostRecord, "counted">)[]>;
+  invoices: AsyncIterable<readonly InvoiceShare[]>;
+}): Promise<Response> {
+  async function* pages() {
+    for await (const page of costs) yield page.filter(({ counted }) => counted).map(chargeOfCost);
+    for await (const page of invoices) yield page.filter(({ replacedBy }) => replacedBy === null).map(chargeOfInvoice);
+  }
+  return csvFile(focusColumns(month), { name: `focus-${month}`, pages: pages() });
+}

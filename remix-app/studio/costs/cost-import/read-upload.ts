@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { UnreadableCostFile } from "../files/cost-file.ts";
 import { readCostFile } from "../files/read-cost-file.ts";
 import type { ParsedFile } from "./parsed-file.ts";
@@ -5,7 +6,9 @@ import { mostFileMiB } from "./upload-limit.ts";
 
 const mostFileBytes = mostFileMiB * 1024 * 1024;
 /** Of a compressed file, when unpacked. */
-const mostUnpackedBytes = 8 * mostFileBytes;
+const mostUnpackedBytes = 2 * mostFileBytes;
+
+const partBytes = 64 * 1024;
 
 /** Reads the cost file of an upload form, or says why it cannot be read. */
 export async function readUpload(form: FormData): Promise<{ file: ParsedFile } | { error: string }> {
@@ -17,11 +20,21 @@ export async function readUpload(form: FormData): Promise<{ file: ParsedFile } |
     };
   }
   try {
-    const bytes = new Uint8Array(await upload.arrayBuffer());
-    return { file: await readCostFile(bytes, { fileName: nameOf(upload.name), mostBytes: mostUnpackedBytes }) };
+    return {
+      file: await readCostFile(inParts(upload), { fileName: nameOf(upload.name), mostBytes: mostUnpackedBytes }),
+    };
   } catch (error) {
     if (error instanceof UnreadableCostFile) return { error: error.message };
     throw error;
+  }
+}
+
+/** Reading a large file takes seconds, in which the server answers others too. */
+async function* inParts(file: File): AsyncGenerator<Uint8Array> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  for (let start = 0; start < bytes.length; start += partBytes) {
+    yield bytes.subarray(start, start + partBytes);
+    await setImmediate();
   }
 }
 

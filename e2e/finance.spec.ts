@@ -123,7 +123,7 @@ for (const width of [1440, 320]) {
     await check();
     await picture("upload");
     await review(page, { name: "openai.json", text: openAiCosts });
-    await expect(page.getByText("2 days added")).toBeVisible();
+    await expect(page.getByText("Adds the totals of 2 days.")).toBeVisible();
     await check();
     await picture("preview");
     await importCosts(page);

@@ -34,7 +34,7 @@ export default function CostImportPage() {
     <StudioPage
       workspace={workspace}
       title={receipt.import.file}
-      lead="The receipt of an imported cost file."
+      lead="Receipt of an imported cost file."
       actions={
         <Link to={`${base}/costs/import`} className={buttonClass("secondary")}>
           Import another file
@@ -44,7 +44,7 @@ export default function CostImportPage() {
       {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
       <Figures
         figures={[
-          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "not corrected since" },
+          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "of days not corrected since" },
           { label: "Account days", value: current.days.toLocaleString("en") },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}

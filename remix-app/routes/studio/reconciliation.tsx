@@ -74,7 +74,7 @@ export default function ReconciliationPage() {
       >
         <ReconciliationTable
           cells={cells}
-          linksOf={(cell) => studioLinks(cell, { base })}
+          linksOf={(cell, only) => studioLinks(cell, { base, only })}
           empty={
             <p>
               Nothing was metered, imported or invoiced this month. Choose another month,{" "}

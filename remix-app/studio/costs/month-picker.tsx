@@ -29,12 +29,12 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
       ) : null}
       <div className="flex flex-wrap items-center gap-2">
         {step(shiftMonth(month, -1), "Previous month")}
-        <Form className="flex items-center gap-2" preventScrollReset>
+        <Form className="flex items-center gap-2 max-sm:order-first max-sm:w-full" preventScrollReset>
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
           {/* A link to another month changes what is selected. */}
-          <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month}>
+          <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month} className="max-sm:flex-1">
             {options.map((option) => (
               <option key={option} value={option}>
                 {monthName(option)}

@@ -9,22 +9,22 @@ const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing
 /**
  * Returns where a line of a workspace's reconciliation leads: to its records, and to what its status asks for.
  * @param options.base of the studio's pages
+ * @param options.only the account that all of a provider's line is of, if there is one
  */
-export function studioLinks(cell: ReconciledCell, { base }: { base: string }): CellLink[] {
+export function studioLinks(cell: ReconciledCell, { base, only }: { base: string; only: string | null }): CellLink[] {
   const { month, provider, account, state } = cell;
   const { first, last } = daysOfMonth(month);
   const filter = writeImportFilter({ provider, ...(account.of === "one" ? { accountId: account.id } : {}) });
-  const accountId = account.of === "one" ? (account.id ?? "") : "";
+  const accountId = (account.of === "one" ? account.id : only) ?? "";
   const link = (label: string, path: string, search: Record<string, string>) => ({
     label,
     to: `${base}${path}?${new URLSearchParams(Object.entries(search).filter(([, value]) => value !== ""))}`,
   });
+  const importLink = { label: "Import costs", to: `${base}/costs/import` };
   return [
     ...(cell.importedRecords > 0 ? [link("Costs", "/costs", { from: first, to: last, ...filter })] : []),
     ...(cell.invoices > 0 ? [link("Invoices", "/invoices", { month, ...filter })] : []),
-    ...(wantsCosts.includes(state) && !cell.repeats
-      ? [link("Import costs", "/costs/import", { provider, account: accountId })]
-      : []),
+    ...(wantsCosts.includes(state) && !cell.repeats ? [importLink] : []),
     ...(wantsInvoice.includes(state)
       ? [link("Enter invoice", "/invoices/new", { provider, accountId, periodStart: first, periodEnd: last })]
       : []),

@@ -1,10 +1,10 @@
 import { Link } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { columnDecimals } from "../../ui/format-amount.ts";
+import { columnDecimals, exactUsd, formatUsd } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { DifferenceText } from "./difference-text.tsx";
-import { type ReconciledCell, stateWords } from "./reconciliation.ts";
+import { linesOf, type ReconciledCell, type ReconciledLine, rounds, stateWords } from "./reconciliation.ts";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
@@ -22,7 +22,8 @@ export function ReconciliationTable({
   empty,
 }: {
   cells: readonly ReconciledCell[];
-  linksOf: (cell: ReconciledCell) => readonly CellLink[];
+  /** @param only the account that all of a provider's line is of, if there is one */
+  linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** The page about a provider's month, if there is one. */
   providerTo?: (cell: ReconciledCell) => string;
   empty: ReactNode;
@@ -30,16 +31,16 @@ export function ReconciliationTable({
   const decimals = {
     metered: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
     imported: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
-    lessMetered: columnDecimals(cells.map(({ importedDifferenceUsd }) => importedDifferenceUsd)),
+    lessMetered: differenceDecimals(cells.map(({ importedDifferenceUsd }) => importedDifferenceUsd)),
     invoiced: columnDecimals(cells.map(({ invoicedUsd }) => invoicedUsd)),
-    lessImported: columnDecimals(cells.map(({ invoicedDifferenceUsd }) => invoicedDifferenceUsd)),
+    lessImported: differenceDecimals(cells.map(({ invoicedDifferenceUsd }) => invoicedDifferenceUsd)),
   };
-  const columns: [DataColumn<ReconciledCell>, ...DataColumn<ReconciledCell>[]] = [
-    { label: "Provider", cell: (cell) => <Name cell={cell} to={providerTo?.(cell)} /> },
+  const columns: [DataColumn<ReconciledLine>, ...DataColumn<ReconciledLine>[]] = [
+    { label: "Provider", cell: (line) => <Name line={line} to={providerTo?.(line.cell)} /> },
     {
       label: "Metered",
       numeric: true,
-      cell: ({ account, meteredUsd }) =>
+      cell: ({ cell: { account, meteredUsd } }) =>
         account.of === "one" && meteredUsd === null ? (
           <Unknown />
         ) : (
@@ -49,49 +50,41 @@ export function ReconciliationTable({
     {
       label: "Imported",
       numeric: true,
-      cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
+      cell: ({ cell: { importedUsd } }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
     },
     {
       label: "Difference",
       fullLabel: "Imported − metered",
       numeric: true,
-      cell: ({ account, importedDifferenceUsd, importedDifferencePercent }) =>
+      cell: ({ cell: { account, importedDifferenceUsd, importedDifferencePercent } }) =>
         account.of === "one" && importedDifferenceUsd === null ? (
           <Unknown />
         ) : (
-          <DifferenceText
-            usd={importedDifferenceUsd}
-            percent={importedDifferencePercent}
-            decimals={decimals.lessMetered}
-          />
+          <Difference usd={importedDifferenceUsd} percent={importedDifferencePercent} decimals={decimals.lessMetered} />
         ),
     },
     {
       label: "Invoiced",
       numeric: true,
-      cell: ({ invoicedUsd }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
+      cell: ({ cell: { invoicedUsd } }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
     },
     {
       label: "Difference",
       fullLabel: "Invoiced − imported",
       numeric: true,
-      cell: ({ invoicedDifferenceUsd, invoicedDifferencePercent }) => (
-        <DifferenceText
-          usd={invoicedDifferenceUsd}
-          percent={invoicedDifferencePercent}
-          decimals={decimals.lessImported}
-        />
+      cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) => (
+        <Difference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={decimals.lessImported} />
       ),
     },
-    { label: "Status", cell: (cell) => <Status cell={cell} links={linksOf(cell)} /> },
+    { label: "Status", cell: (line) => <Status line={line} links={linksOf(line.cell, line.only)} /> },
   ];
   return (
     <DataTable
       caption="Metered, imported and invoiced by provider and account"
       columns={columns}
       from="lg"
-      rows={cells}
-      rowKey={({ provider, account }) =>
+      rows={linesOf(cells)}
+      rowKey={({ cell: { provider, account } }) =>
         [provider, account.of, account.of === "one" ? (account.id ?? "") : ""].join(" ")
       }
       empty={empty}
@@ -99,16 +92,39 @@ export function ReconciliationTable({
   );
 }
 
-function Name({ cell: { provider, account }, to }: { cell: ReconciledCell; to: string | undefined }) {
+function differenceDecimals(differences: readonly (string | null)[]): number {
+  return columnDecimals(differences.filter((difference) => difference !== null && !rounds(difference)));
+}
+
+/** What rounds to nothing reads as nothing; the exact difference is on hover, for assistive technology and in the CSV. */
+function Difference({ usd, percent, decimals }: { usd: string | null; percent: string | null; decimals: number }) {
+  if (usd === null || !rounds(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
+  return (
+    <>
+      <span aria-hidden="true" className="amount" title={exactUsd(usd)}>
+        {formatUsd("0", decimals)}
+      </span>
+      <span className="sr-only">{exactUsd(usd)}</span>
+    </>
+  );
+}
+
+function Name({ line: { cell, only }, to }: { line: ReconciledLine; to: string | undefined }) {
+  const { provider, account } = cell;
   if (account.of === "one") {
     return <span className="block pl-4">{account.id === null ? "Without an account" : `Account ${account.id}`}</span>;
   }
-  return to ? (
-    <Link className="link font-medium" to={to}>
-      {provider}
-    </Link>
-  ) : (
-    <span className="font-medium">{provider}</span>
+  return (
+    <>
+      {to ? (
+        <Link className="link font-medium" to={to}>
+          {provider}
+        </Link>
+      ) : (
+        <span className="font-medium">{provider}</span>
+      )}
+      {only === null ? null : <span className="block text-muted text-small">Account {only}</span>}
+    </>
   );
 }
 
@@ -121,12 +137,12 @@ function Unknown() {
   );
 }
 
-function Status({ cell, links }: { cell: ReconciledCell; links: readonly CellLink[] }) {
+function Status({ line: { cell }, links }: { line: ReconciledLine; links: readonly CellLink[] }) {
   const { provider, account, state, repeats } = cell;
   const { name, tone, next } = stateWords[state];
   const of = account.of === "one" ? `${provider} ${account.id ?? "without an account"}` : provider;
   return (
-    <span className="inline-block max-w-72 whitespace-normal align-top">
+    <span className="block max-w-72 whitespace-normal">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
       {repeats ? null : <span className="block text-muted text-small">{next}</span>}
       {links.length > 0 ? (

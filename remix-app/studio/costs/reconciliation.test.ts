@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
-import { cellsOf } from "./reconciliation.ts";
+import { cellsOf, linesOf } from "./reconciliation.ts";
 
 const month: ReconciledMonth = {
   month: "2026-01",
@@ -87,4 +87,21 @@ describe("the state of a month", () => {
     expect(statesOf({ importedDifferenceUsd: "0.01" })).toEqual(["agrees", "metering_differs"]);
     expect(statesOf({ importedRecords: 0, invoices: 0 })).toEqual(["agrees", "nothing_reported"]);
   });
+});
+
+test("a provider's only account is on the provider's line, unless it says something else", () => {
+  const amounts = { ...month, runs: null, meteredUsd: null, importedDifferenceUsd: null };
+  const linesWith = (...accounts: Partial<ReconciledMonth["accounts"][number]>[]) =>
+    linesOf(
+      cellsOf(
+        { ...month, accounts: accounts.map((account) => ({ ...amounts, accountId: "a", ...account })) },
+        { today: "2026-03-01" },
+      ),
+    ).map(({ cell, only }) => [cell.account, only]);
+  expect(linesWith({})).toEqual([[{ of: "all" }, "a"]]);
+  expect(linesWith({ invoices: 0 })).toEqual([
+    [{ of: "all" }, null],
+    [{ of: "one", id: "a" }, null],
+  ]);
+  expect(linesWith({}, { accountId: "b" })).toHaveLength(3);
 });

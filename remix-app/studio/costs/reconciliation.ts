@@ -121,10 +121,28 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
 }
 
 /** Whether an amount is less than half a cent, either way. */
-function rounds(amount: string): boolean {
+export function rounds(amount: string): boolean {
   return Math.abs(Number(amount)) < 0.005;
 }
 
 function isZero(amount: string): boolean {
   return /^-?0*(\.0*)?$/.test(amount);
+}
+
+/** A line of the table, and the account that all of it is of. */
+export interface ReconciledLine {
+  cell: ReconciledCell;
+  only: string | null;
+}
+
+/** Returns the lines of a page: a provider's only account that says the same as the provider is on the provider's line. */
+export function linesOf(cells: readonly ReconciledCell[]): ReconciledLine[] {
+  const accountsOf = (provider: string) =>
+    cells.filter((cell) => cell.provider === provider && cell.account.of === "one");
+  return cells.flatMap((cell): ReconciledLine[] => {
+    const [one, ...others] = accountsOf(cell.provider);
+    const only = one?.account.of === "one" && one.repeats && others.length === 0 ? one.account.id : null;
+    if (only === null) return [{ cell, only }];
+    return cell.account.of === "all" ? [{ cell, only }] : [];
+  });
 }

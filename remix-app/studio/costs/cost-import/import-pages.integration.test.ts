@@ -69,7 +69,7 @@ describe("a cost file", () => {
     const review = await member.post(page, upload(bill));
     expect(review.status).toBe(200);
     expect(review.words).toContain("2026-10-01 to 2026-10-02");
-    expect(review.words).toContain("2 days added");
+    expect(review.words).toContain("Adds the totals of 2 days.");
     expect(await stored()).toEqual([]);
 
     const imported = await member.post(page, reviewed(review.text, "import"));

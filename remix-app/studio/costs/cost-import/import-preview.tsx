@@ -7,6 +7,8 @@ import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
 import type { ImportPreview } from "./import-answers.ts";
 
+const accountsListed = 50;
+
 /**
  * Shows what an import adds, corrects and replaces.
  * @param props.children what can be done about it
@@ -22,19 +24,20 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
         figures={[
           { label: "Total", value: <Usd amount={totalUsd} />, note: `${firstDay} to ${lastDay}` },
           { label: "New", value: <Usd amount={added.amountUsd} />, note: counted(added.days) },
-          {
-            label: "Corrected",
-            value: <Usd amount={corrected.toUsd} />,
-            note:
-              corrected.days === 0 ? (
-                counted(0)
-              ) : (
-                <>
-                  {counted(corrected.days)}, now <Usd amount={corrected.fromUsd} />
-                </>
-              ),
-          },
-          { label: "Unchanged", value: unchanged.days.toLocaleString("en"), note: "already imported" },
+          ...(corrected.days > 0
+            ? [
+                {
+                  label: "Corrected",
+                  value: <Usd amount={corrected.toUsd} />,
+                  note: (
+                    <>
+                      {counted(corrected.days)}, recorded as <Usd amount={corrected.fromUsd} />
+                    </>
+                  ),
+                },
+              ]
+            : []),
+          ...(unchanged.days > 0 ? [{ label: "Already imported", value: counted(unchanged.days) }] : []),
         ]}
       />
       <Card title="What the file adds up to" lead={`${counted(days)} of ${accountsInWords(accounts.length)}.`}>
@@ -71,10 +74,13 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                 ),
               },
             ]}
-            rows={accounts}
+            rows={accounts.slice(0, accountsListed)}
             rowKey={({ accountId }) => accountId}
             empty={null}
           />
+          {accounts.length > accountsListed ? (
+            <p className="text-muted">And {accountsInWords(accounts.length - accountsListed)} more.</p>
+          ) : null}
         </div>
       </Card>
       <Card title={same ? "Nothing to import" : "What will change"}>
@@ -118,10 +124,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           ) : null}
           {same ? null : (
             <ul className="max-w-prose list-disc space-y-1 pl-5">
-              <li>
-                {counted(added.days)} added{corrected.days > 0 ? `, ${counted(corrected.days)} corrected` : ""}. You can
-                correct them later with a newer file.
-              </li>
+              <li>{changesInWords({ added: added.days, corrected: corrected.days })} A newer file can correct them.</li>
               {replaced.records > 0 ? (
                 <li>
                   {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same
@@ -137,6 +140,14 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
       </Card>
     </>
   );
+}
+
+function changesInWords({ added, corrected }: { added: number; corrected: number }): string {
+  const parts = [
+    added > 0 ? `Adds the totals of ${counted(added)}` : [],
+    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${counted(corrected)}` : [],
+  ].flat();
+  return `${parts.join(" and ")}.`;
 }
 
 function counted(days: number): string {

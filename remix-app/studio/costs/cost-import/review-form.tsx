@@ -54,11 +54,11 @@ export function ImportReviewForm({
         <div className="space-y-6">
           <Facts facts={[...facts, ["Rows read", file.rows.toLocaleString("en")], ...leftOut(file.skipped)]} />
           {file.notes.length > 0 ? (
-            <ul className="list-disc space-y-1 pl-5 text-muted">
+            <Notice tone="warn">
               {file.notes.map((note) => (
-                <li key={note}>{note}</li>
+                <p key={note}>{note}</p>
               ))}
-            </ul>
+            </Notice>
           ) : null}
           <div className="max-w-108 space-y-5">
             {sources.length > 1 ? (

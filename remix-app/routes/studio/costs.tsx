@@ -70,7 +70,7 @@ export default function CostsPage() {
     <StudioPage
       workspace={workspace}
       title="Costs"
-      lead="What providers say runs cost, as apps imported it. Imports change no run and take no credits."
+      lead="What providers charge, as imported from files and by apps. Imports don’t change runs or credits."
       actions={
         <>
           <ButtonLink href={`/workspaces/${workspace.id}/ai/costs.csv${search}`}>Download CSV</ButtonLink>
@@ -93,7 +93,7 @@ export default function CostsPage() {
             ? [
                 { label: "Metered", value: <Usd amount={overall.meteredUsd} />, note: "by the gateway’s own runs" },
                 {
-                  label: "Imported less metered",
+                  label: "Imported − metered",
                   value: <DifferenceText usd={overall.differenceUsd} percent={overall.differencePercent} />,
                 },
               ]
@@ -107,11 +107,11 @@ export default function CostsPage() {
       />
       {providers.length > 0 ? (
         <Card
-          title="Beside what was metered"
+          title="Compared with metering"
           lead={
             hidden
-              ? "This workspace hides what runs cost, so that there is nothing to compare with."
-              : "What the gateway’s own runs of the range cost, by provider."
+              ? "This workspace hides what runs cost, so there is nothing to compare with."
+              : "What the gateway’s runs cost in this range, by provider."
           }
           action={
             <a
@@ -161,7 +161,7 @@ export default function CostsPage() {
           ) : null}
         </Card>
       ) : null}
-      <Card title="Records" lead="An account’s day stands for the runs that it covers; these stay, for audit.">
+      <Card title="Records" lead="An account’s daily total replaces the runs it covers. They’re kept for audit.">
         <CostList records={records} filtered={filtered} now={now} gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
         {nextCursor ? (
           <p className="pt-4">

@@ -38,7 +38,7 @@ export function CostList({
               <Moment at={occurredAt} now={now} />
             )}
           </span>
-          {file ? <ImportedFile file={file} now={now} /> : null}
+          {file ? <ImportedFile file={file} now={now} workspaceId={workspaceId} /> : null}
         </>
       ),
     },
@@ -87,13 +87,24 @@ export function CostList({
   );
 }
 
-function ImportedFile({ file, now }: { file: NonNullable<CostRecord["import"]>; now: string }) {
+function ImportedFile({
+  file,
+  now,
+  workspaceId,
+}: {
+  file: NonNullable<CostRecord["import"]>;
+  now: string;
+  workspaceId: string;
+}) {
   const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = $${rate}`);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">
-      From <span className="break-all">{file.file}</span>, imported by <bdi>{who}</bdi>{" "}
-      <Moment at={file.importedAt} now={now} />
+      From{" "}
+      <a className="link break-all" href={`/workspaces/${workspaceId}/ai/costs/imports/${file.id}`}>
+        {file.file}
+      </a>
+      , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} now={now} />
       {rates.length > 0 ? ` at ${rates.join(", ")}` : null}
     </span>
   );

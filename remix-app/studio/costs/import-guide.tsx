@@ -8,8 +8,12 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
   return (
     <div className="space-y-4">
       <p className="max-w-prose">
-        Nothing was imported for this range. This page compares what your providers say runs cost with what the gateway
-        metered. A registered app sends it, with its token or a key that is bound to it:
+        Nothing was imported for this range. Import a provider’s bill{" "}
+        <Link className="link" to={`/workspaces/${workspaceId}/ai/costs/import`}>
+          from a file
+        </Link>{" "}
+        to compare it with what the gateway metered. A registered app can also send costs, with its token or a key that
+        is bound to it:
       </p>
       <Snippet
         label="Import a cost with curl"
@@ -26,7 +30,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
     "observedAt": "2026-01-31T12:00:05Z"
   }'`}
       />
-      <p>OpenAI’s daily costs of a project are imported by a command, as account days:</p>
+      <p>Commands import the daily costs of OpenAI’s projects and Anthropic’s workspaces:</p>
       <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
     </div>
   );

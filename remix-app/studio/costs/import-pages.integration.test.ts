@@ -217,7 +217,7 @@ test("costs compare 50 providers at a time, beside a page of records, and add up
   );
   for (const part of [records.slice(0, 50), records.slice(50)])
     await tenant.send("/provider-costs/batch", { body: { records: part } });
-  const compared = (words: string) => words.split("Beside what was metered")[1]?.split("Records")[0] ?? "";
+  const compared = (words: string) => words.split("Compared with metering")[1]?.split("Records")[0] ?? "";
   const linkOf = (text: string, words: string) =>
     new RegExp(`href="([^"]*)"[^>]*>${words}<`).exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
   const first = await member.get(`${base}/costs${february}`);

@@ -4,6 +4,21 @@ import { amountText } from "../../ui/format-amount.ts";
 const count = z.number().int();
 const window = { from: z.string(), to: z.string() };
 
+/** A cost file that was imported. */
+export const importedFile = z.object({
+  id: z.uuid(),
+  file: z.string(),
+  format: z.string(),
+  /** The zone of the provider's days, which are stored at midnight UTC. */
+  timeZone: z.string(),
+  /** USD for one unit of each other currency, as `name` entered them. */
+  rates: z.record(z.string(), z.string()),
+  by: z.enum(["person", "operator"]),
+  /** Null for the operator's command and for deleted accounts. */
+  name: z.string().nullable(),
+  importedAt: z.string(),
+});
+
 const costRecord = z.object({
   id: z.uuid(),
   appId: z.uuid(),
@@ -28,21 +43,7 @@ const costRecord = z.object({
   /** The amounts before conversion; null where all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
   /** The file that it comes from; null for the API. */
-  import: z
-    .object({
-      id: z.uuid(),
-      file: z.string(),
-      format: z.string(),
-      /** The zone of the provider's days, which are stored at midnight UTC. */
-      timeZone: z.string(),
-      /** USD for one unit of each other currency, as `name` entered them. */
-      rates: z.record(z.string(), z.string()),
-      by: z.enum(["person", "operator"]),
-      /** Null for the operator's command and for deleted accounts. */
-      name: z.string().nullable(),
-      importedAt: z.string(),
-    })
-    .nullable(),
+  import: importedFile.nullable(),
 });
 export type CostRecord = z.output<typeof costRecord>;
 

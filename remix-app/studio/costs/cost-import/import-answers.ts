@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { amountText } from "../../../ui/format-amount.ts";
+import { importedFile } from "../provider-import-schema.ts";
 
 const count = z.number().int();
 
@@ -53,18 +54,7 @@ export const importReceipt = z.object({
   provider: z.string(),
   sha256: z.string(),
   appName: z.string().nullable(),
-  import: z.object({
-    id: z.uuid(),
-    file: z.string(),
-    format: z.string(),
-    timeZone: z.string(),
-    /** US dollars for one unit. */
-    rates: z.record(z.string(), z.string()),
-    by: z.enum(["person", "operator"]),
-    /** Null for the operator, and for an account that is gone. */
-    name: z.string().nullable(),
-    importedAt: z.string(),
-  }),
+  import: importedFile,
   /** The days that it wrote and that nothing has corrected since. */
   current: z.object({
     days: count,

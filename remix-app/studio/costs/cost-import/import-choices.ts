@@ -1,4 +1,4 @@
-import { isLabel } from "#shared/labels.ts";
+import { externalIdRule, isExternalId, isLabel } from "#shared/labels.ts";
 import { UnreadableCostFile } from "../files/cost-file.ts";
 import {
   type CostImportDocument,
@@ -69,7 +69,7 @@ export function documentOf(
   const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {
     ...(isLabel(provider) ? {} : { provider: "Enter 1 to 128 letters, digits or . _ : - without spaces" }),
-    ...(needsAccount(bill) && !isAccount(account) ? { account: "Enter an account, without spaces at its ends" } : {}),
+    ...(needsAccount(bill) && !isExternalId(account) ? { account: externalIdRule } : {}),
     ...Object.fromEntries(currenciesToConvert(bill, chosen.services).flatMap((code) => rateError(code, rates[code]))),
   };
   if (Object.keys(errors).length > 0) return { errors };
@@ -90,10 +90,6 @@ function rateError(currency: string, rate: string | undefined): [string, string]
   return rateSchema.safeParse(rate).success
     ? []
     : [[rateField(currency), `Enter how many US dollars 1 ${currency} is, such as 1.08`]];
-}
-
-function isAccount(text: string): boolean {
-  return /^[^\p{Cc}]{1,256}$/u.test(text) && text.trim() === text;
 }
 
 function sizeOf({ amounts }: ServiceTotal): number {

@@ -32,6 +32,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   await addKeys(client, { workspaceId, ownerId: owner.id });
   await addBudgets(client, { workspaceId, appId, keyId });
   await addCosts(client, { workspaceId, appId });
+  const importId = await importFile(client, { workspaceId, appId, ownerId: owner.id });
   const { rows } = await client.query<{ id: string }>("select ai.store_provider_invoice($1, $2, $3) ->> 'id' as id", [
     workspaceId,
     appId,
@@ -53,6 +54,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     roleId,
     colleagueId: colleague.id,
     invoiceId: rows[0]?.id ?? "",
+    importId,
     runId: await idOfNewestRun(client, workspaceId),
     ...(await addAttemptedRuns(client, { workspaceId, keyId })),
     saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
@@ -144,6 +146,35 @@ async function addCosts(
       ]),
     ],
   );
+}
+
+/** Imports a bill in euros. @returns the id of its receipt */
+async function importFile(
+  client: pg.Client,
+  { workspaceId, appId, ownerId }: { workspaceId: string; appId: string; ownerId: string },
+): Promise<string> {
+  const { rows } = await client.query<{ id: string }>(
+    "select ai.import_cost_file($1, $2, $3, $4, null) ->> 'importId' as id",
+    [
+      ownerId,
+      workspaceId,
+      appId,
+      JSON.stringify({
+        provider: "gcp",
+        format: "google-billing-export",
+        fileName: "gcp_billing_export_january.csv",
+        sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        timeZone: "America/Los_Angeles",
+        rates: { EUR: "1.08" },
+        days: ["2026-01-20", "2026-01-21"].map((day) => ({
+          accountId: "northern-lights-prod",
+          day,
+          amounts: [{ currency: "EUR", amount: "38.75" }],
+        })),
+      }),
+    ],
+  );
+  return rows[0]?.id ?? "";
 }
 
 async function idOfNewestRun(client: pg.Client, workspaceId: string): Promise<string> {

@@ -7,6 +7,7 @@ import { satelliteStates } from "./scenes/satellite.ts";
 import { secondStepStates } from "./scenes/second-step.ts";
 import { signInStates } from "./scenes/sign-in.ts";
 import { studioStates } from "./scenes/studio.ts";
+import { costStates } from "./scenes/studio-costs.ts";
 import { workspaceStates } from "./scenes/workspace.ts";
 import type { State } from "./state.ts";
 
@@ -18,6 +19,7 @@ export const states: readonly State[] = [
   ...accountStates,
   ...workspaceStates,
   ...studioStates,
+  ...costStates,
   ...playgroundStates,
   ...consoleStates,
   ...satelliteStates,

@@ -1,30 +1,20 @@
 import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
 
-const busy =
+/** A page of the studio of the busy workspace. */
+export const busy =
   (page: string, search = "") =>
   ({ world }: Scene) =>
     `/workspaces/${world.busy}/ai${page}${search}`;
-const empty =
+/** A page of the studio of somebody's own workspace, which has nothing yet. */
+export const empty =
   (page: string, search = "") =>
   async (scene: Scene) =>
     `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/ai${page}${search}`;
-const january = "?from=2026-01-01&to=2026-01-31";
 
 async function createKey({ page }: Scene): Promise<void> {
   await page.getByLabel("Name").fill("Release notes");
   await press(page, "Create key");
   await page.getByText("Copy the key now").waitFor();
-}
-
-async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
-  await page.getByLabel("Provider").fill("openai");
-  await page.getByLabel("Account", { exact: true }).fill("proj_1");
-  await page.getByLabel("Reference").fill(amount === "0.4" ? "INV-2026-0917" : "INV-2026-0918");
-  await page.getByLabel("Amount in US dollars").fill(amount);
-  await page.getByLabel("Issued on").fill("2026-02-01");
-  await page.getByLabel("Period’s first day").fill("2026-01-01");
-  await page.getByLabel("Period’s last day").fill("2026-01-31");
-  await press(page, "Review invoice");
 }
 
 /** A guest who has so many credits left. */
@@ -212,50 +202,4 @@ export const studioStates = statesOf("AI studio", [
   ["Credits, a member's own", "studio/credits", "guest", empty("/credits")],
   ["Credits, low", "studio/credits", "guest", withCredits(25)],
   ["Credits, used up", "studio/credits", "guest", withCredits(0)],
-  ["Costs", "studio/costs", "user", busy("/costs", january)],
-  ["Costs, none imported", "studio/costs", "guest", empty("/costs")],
-  ["Invoices", "studio/invoices", "user", busy("/invoices")],
-  ["Invoices, none yet", "studio/invoices", "guest", empty("/invoices")],
-  ["New invoice", "studio/invoices-new", "user", busy("/invoices/new")],
-  ["New invoice, no app", "studio/invoices-new", "guest", empty("/invoices/new")],
-  [
-    "New invoice, refused",
-    "studio/invoices-new",
-    "user",
-    busy("/invoices/new"),
-    async ({ page }) => {
-      await page.getByLabel("Amount in US dollars").fill("1,5");
-      await refuse(page, "Review invoice");
-    },
-  ],
-  [
-    "New invoice, review",
-    "studio/invoices-new",
-    "user",
-    busy("/invoices/new"),
-    async (scene) => {
-      await enterInvoice(scene, "0.300000000002");
-      await scene.page.getByRole("button", { name: "Record invoice" }).waitFor();
-    },
-  ],
-  [
-    "New invoice, recorded otherwise",
-    "studio/invoices-new",
-    "user",
-    busy("/invoices/new"),
-    async (scene) => {
-      await enterInvoice(scene, "0.4");
-      await scene.page.getByRole("alert").first().waitFor();
-    },
-  ],
-  ["An invoice", "studio/invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
-  [
-    "An invoice, its receipt",
-    "studio/invoice",
-    "user",
-    ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}?recorded`,
-  ],
-  ["Reconciliation", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-01")],
-  ["Reconciliation, unknown month", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-13"), 400],
-  ["Reconciliation, nothing to compare", "studio/reconciliation", "guest", empty("/reconciliation")],
 ]);

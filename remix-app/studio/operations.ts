@@ -212,7 +212,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/reconciliation`,
     summary: "Set metered, imported and invoiced cost side by side",
     description:
-      "By month and provider, and within these by account; by default the last twelve months, this one included.",
+      "By month and provider, and within these by account; by default the last twelve months, this one included. clashes lists records that differ only in how they spell their provider's name, of which one counts.",
     query: windowQuery,
     answers: [
       { status: 200, description: "A page of months, and totals of the whole range.", schema: reconciliationPage },

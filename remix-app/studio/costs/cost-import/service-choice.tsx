@@ -1,5 +1,5 @@
 import { CheckBox } from "../../../ui/field.tsx";
-import { exactUsd, formatUsd } from "../../../ui/format-amount.ts";
+import { formatUsd } from "../../../ui/format-amount.ts";
 import type { ServiceTotal } from "../files/import-document.ts";
 import { serviceField } from "./import-choices.ts";
 
@@ -52,5 +52,5 @@ export function ServiceChoice({
 const grid = "grid gap-x-6 gap-y-3 sm:grid-cols-2 xl:grid-cols-3";
 
 function money(amount: string, currency: string): string {
-  return currency === "USD" ? formatUsd(amount) : `${exactUsd(amount).replace("$", "")} ${currency}`;
+  return currency === "USD" ? formatUsd(amount) : `${formatUsd(amount).replace("$", "")} ${currency}`;
 }

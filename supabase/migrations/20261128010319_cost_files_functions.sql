@@ -1,4 +1,5 @@
 -- Generated from supabase/schemas by npm run db:migration.
+set lock_timeout = '500ms';
 
 drop function ai.provider_costs_in_totals(uuid, timestamp with time zone, timestamp with time zone);
 

@@ -116,7 +116,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await expect(visit.getByText("The invoice is recorded.")).toBeVisible();
   expect(visit.url()).toBe(receipt);
   await enterInvoice("0.4");
-  await expect(visit.getByRole("alert")).toContainText("is recorded already, with another state: the amount");
+  await expect(visit.getByRole("alert")).toContainText("is already recorded with other values: the amount");
   await visit.getByRole("button", { name: "Change what I entered" }).click();
   await visit.getByLabel("Reference").fill("INV-2026-01.corrected");
   await visit.getByRole("button", { name: "Review invoice" }).click();

@@ -5,7 +5,7 @@ import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../../studio/costs/difference-text.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
-import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
+import { ImportFilterNotice, ImportGuide } from "../../studio/costs/import-guide.tsx";
 import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
@@ -162,7 +162,18 @@ export default function CostsPage() {
         </Card>
       ) : null}
       <Card title="Records" lead="An account’s daily total replaces the runs it covers. They’re kept for audit.">
-        <CostList records={records} filtered={filtered} now={now} gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
+        <CostList
+          records={records}
+          now={now}
+          imports={`/workspaces/${workspace.id}/ai/costs/imports`}
+          empty={
+            filtered ? (
+              <p>No record is like that in this range.</p>
+            ) : (
+              <ImportGuide gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
+            )
+          }
+        />
         {nextCursor ? (
           <p className="pt-4">
             <Link

@@ -3,18 +3,13 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
-import type { InvoiceRecord } from "../../studio/costs/provider-import-schema.ts";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
-import { kindNames, signedAmount } from "../../studio/invoices/invoice-words.ts";
+import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
 import { searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { Dotted } from "../../ui/facts.tsx";
-import { columnDecimals } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -42,47 +37,6 @@ export default function InvoicesPage() {
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   const { totals, records, nextCursor } = page;
-  const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
-  const columns: [DataColumn<InvoiceRecord>, ...DataColumn<InvoiceRecord>[]] = [
-    {
-      label: "Invoice",
-      cell: ({ id, reference, provider, appName, kind, replaces, replacedBy }) => (
-        <>
-          <Link className="link break-all font-medium" to={`${base}/${id}`}>
-            {reference}
-          </Link>
-          <span className="block text-muted text-small">
-            <Dotted
-              facts={[
-                provider,
-                appName,
-                kind === "invoice" ? null : kindNames[kind],
-                replaces && `replaces ${replaces}`,
-                replacedBy && `replaced by ${replacedBy}, doesn’t count`,
-              ]}
-            />
-          </span>
-        </>
-      ),
-    },
-    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
-    { label: "Issued", cell: ({ issuedOn }) => <span className="whitespace-nowrap tabular-nums">{issuedOn}</span> },
-    {
-      label: "Period",
-      cell: ({ periodStart, periodEnd }) => (
-        <span className="tabular-nums">
-          {periodStart || periodEnd ? `${periodStart ?? "…"} to ${periodEnd ?? "…"}` : "not given"}
-        </span>
-      ),
-    },
-    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
-    {
-      label: "Amount",
-      numeric: true,
-      small: "aside",
-      cell: (invoice) => <Usd amount={signedAmount(invoice)} decimals={decimals} />,
-    },
-  ];
   const filtered = Object.keys(filter).length > 0;
   return (
     <StudioPage
@@ -109,11 +63,10 @@ export default function InvoicesPage() {
         ]}
       />
       <Card title="All invoices">
-        <DataTable
-          caption="Invoices"
-          columns={columns}
-          rows={records}
-          rowKey={({ id }) => id}
+        <InvoiceList
+          records={records}
+          base={base}
+          now={now}
           empty={
             filtered ? (
               <p>No invoice matches.</p>

@@ -31,10 +31,9 @@ const render = (changes: Partial<CostRecord> = {}) =>
   renderToStaticMarkup(
     createElement(CostList, {
       records: [{ ...record, ...changes }],
-      filtered: false,
       now: at,
-      gatewayUrl: "",
-      workspaceId: "",
+      imports: "/imports",
+      empty: null,
     }),
   );
 

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -5,23 +6,20 @@ import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { originalText } from "./import-files.ts";
-import { ImportGuide } from "./import-guide.tsx";
 import type { CostRecord } from "./provider-import-schema.ts";
 
 /** Imported costs: what each record says, and whether it counts or something stands for it. */
 export function CostList({
   records,
-  filtered,
   now,
-  gatewayUrl,
-  workspaceId,
+  imports,
+  empty,
 }: {
-  records: CostRecord[];
-  /** Whether some are left out by a filter or by the page. */
-  filtered: boolean;
+  records: readonly CostRecord[];
   now: string;
-  gatewayUrl: string;
-  workspaceId: string;
+  /** Of the pages of imported files. */
+  imports: string;
+  empty: ReactNode;
 }) {
   const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
   const columns: [DataColumn<CostRecord>, ...DataColumn<CostRecord>[]] = [
@@ -38,7 +36,7 @@ export function CostList({
               <Moment at={occurredAt} now={now} />
             )}
           </span>
-          {file ? <ImportedFile file={file} now={now} workspaceId={workspaceId} /> : null}
+          {file ? <ImportedFile file={file} now={now} imports={imports} /> : null}
         </>
       ),
     },
@@ -71,37 +69,25 @@ export function CostList({
     },
   ];
   return (
-    <DataTable
-      caption="Imported cost records"
-      columns={columns}
-      rows={records}
-      rowKey={({ id }) => id}
-      empty={
-        filtered ? (
-          <p>No record is like that in this range.</p>
-        ) : (
-          <ImportGuide gatewayUrl={gatewayUrl} workspaceId={workspaceId} />
-        )
-      }
-    />
+    <DataTable caption="Imported cost records" columns={columns} rows={records} rowKey={({ id }) => id} empty={empty} />
   );
 }
 
 function ImportedFile({
   file,
   now,
-  workspaceId,
+  imports,
 }: {
   file: NonNullable<CostRecord["import"]>;
   now: string;
-  workspaceId: string;
+  imports: string;
 }) {
   const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = $${rate}`);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">
       From{" "}
-      <a className="link break-all" href={`/workspaces/${workspaceId}/ai/costs/imports/${file.id}`}>
+      <a className="link break-all" href={`${imports}/${file.id}`}>
         {file.file}
       </a>
       , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} now={now} />

@@ -128,7 +128,7 @@ describe("an invoice", () => {
       for (const step of ["review", "record"]) {
         const refused = await enter({ ...invoice, ...change, reviewedAt }, step);
         expect(refused.status).toBe(409);
-        expect(refused.words).toContain(`is recorded already, with another state: ${words}.`);
+        expect(refused.words).toContain(`is already recorded with other values: ${words}.`);
         expect(refused.words).toContain("What to do");
       }
     }

@@ -9,13 +9,13 @@ export interface AskedMonth {
   fault: string | null;
 }
 
-const pattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
+export const monthPattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
 
 /** Reads `?month=YYYY-MM`. Without it, or with a fault, the last full month. */
 export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
   const current = now.toISOString().slice(0, 7);
   const asked = url.searchParams.get("month") ?? "";
-  if (pattern.test(asked)) return { month: asked, current, fault: null };
+  if (monthPattern.test(asked)) return { month: asked, current, fault: null };
   const fault = asked === "" ? null : "Enter a month as YYYY-MM, from 2000-01 to 2999-12.";
   return { month: shiftMonth(current, -1), current, fault };
 }

@@ -99,7 +99,7 @@ export const listedInvoices = z.object({
 /** The same of a month, without totals, as a file reads them. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
-const reconciledMonth = z.object({
+export const reconciledMonth = z.object({
   month: z.string(),
   provider: z.string(),
   /** Null where the workspace hides what providers charge. */
@@ -132,7 +132,7 @@ export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
 const spelledTwice = { provider: z.string(), spellings: z.array(z.string()), accountId: z.string().nullable() };
 /** Records that differ only in the spelling of their provider's name; one of them counts. */
-const clash = z.discriminatedUnion("kind", [
+export const clash = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("cost"), ...spelledTwice, externalRunId: z.string() }),
   z.object({ kind: z.literal("invoice"), ...spelledTwice, reference: z.string() }),
 ]);

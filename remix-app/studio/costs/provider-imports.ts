@@ -71,7 +71,8 @@ function costArgs(
   };
 }
 
-const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
+/** Where a page of costs ends. */
+export const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
 
 /**
  * A workspace's invoices, the latest issued first, with the total of all of them.
@@ -98,7 +99,9 @@ export async function listProviderInvoices(
   return { ...page, ...pageOf(page.records, { limit, cursorOf: cursorOfInvoice }) };
 }
 
-const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
+/** Where a page of invoices ends. */
+export const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) =>
+  writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
 
 /**
  * Returns a page of the invoices that have days in a month, each with its share.

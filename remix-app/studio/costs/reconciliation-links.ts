@@ -12,6 +12,20 @@ const wantsInvoice: readonly CellState[] = ["nothing_reported", "invoice_missing
  * @param options.only the account that all of a provider's line is of, if there is one
  */
 export function studioLinks(cell: ReconciledCell, { base, only }: { base: string; only: string | null }): CellLink[] {
+  const { first, last } = daysOfMonth(cell.month);
+  return recordLinks(cell, { base, only, importTo: `${base}/costs/import`, ofCosts: { from: first, to: last } });
+}
+
+/**
+ * Returns the same for any book.
+ * @param options.base of its pages
+ * @param options.ofCosts the month as the address of its costs has it
+ */
+export function recordLinks(
+  cell: ReconciledCell,
+  options: { base: string; only: string | null; importTo: string; ofCosts: Record<string, string> },
+): CellLink[] {
+  const { base, only, importTo, ofCosts } = options;
   const { month, provider, account, state } = cell;
   const { first, last } = daysOfMonth(month);
   const filter = writeImportFilter({ provider, ...(account.of === "one" ? { accountId: account.id } : {}) });
@@ -20,11 +34,10 @@ export function studioLinks(cell: ReconciledCell, { base, only }: { base: string
     label,
     to: `${base}${path}?${new URLSearchParams(Object.entries(search).filter(([, value]) => value !== ""))}`,
   });
-  const importLink = { label: "Import costs", to: `${base}/costs/import` };
   return [
-    ...(cell.importedRecords > 0 ? [link("Costs", "/costs", { from: first, to: last, ...filter })] : []),
+    ...(cell.importedRecords > 0 ? [link("Costs", "/costs", { ...ofCosts, ...filter })] : []),
     ...(cell.invoices > 0 ? [link("Invoices", "/invoices", { month, ...filter })] : []),
-    ...(wantsCosts.includes(state) && !cell.repeats ? [importLink] : []),
+    ...(wantsCosts.includes(state) && !cell.repeats ? [{ label: "Import costs", to: importTo }] : []),
     ...(wantsInvoice.includes(state)
       ? [link("Enter invoice", "/invoices/new", { provider, accountId, periodStart: first, periodEnd: last })]
       : []),

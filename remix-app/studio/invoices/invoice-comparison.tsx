@@ -7,31 +7,32 @@ import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
 /** What was metered, imported and otherwise invoiced in an invoice's period. */
 export function InvoiceComparison({ comparison }: { comparison: Comparison | null }) {
   if (!comparison) {
-    return <p className="text-muted">Its period is longer than a year, so that there is nothing to compare it with.</p>;
+    return <p className="text-muted">The period is longer than a year, so there’s nothing to compare.</p>;
   }
   const { firstDay, lastDay, meteredUsd, importedUsd, importedRecords, importedDifferenceUsd } = comparison;
   const { otherInvoices, otherInvoicesUsd } = comparison;
   return (
     <div className="space-y-3">
       <p className="text-muted">
-        {firstDay} to {lastDay}, whole days of UTC.
+        {firstDay} to {lastDay} (UTC).
       </p>
       <dl className="space-y-2 sm:max-w-120">
-        <Row term="Metered of the provider, all accounts">
+        <Row term="Metered, all accounts of the provider">
           <Usd amount={meteredUsd} />
         </Row>
-        <Row term={`Imported of the account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`}`}>
+        <Row term={`Imported for this account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`}`}>
           <Usd amount={importedUsd} />
         </Row>
         {otherInvoices > 0 ? (
-          <Row term={`${otherInvoices === 1 ? "Another invoice" : `${otherInvoices} other invoices`} in these days`}>
+          <Row
+            term={
+              otherInvoices === 1 ? "Another invoice in this period" : `${otherInvoices} other invoices in this period`
+            }
+          >
             <Usd amount={otherInvoicesUsd} />
           </Row>
         ) : null}
-        <Row
-          term={otherInvoices > 0 ? "All invoices less what was imported" : "The invoice less what was imported"}
-          strong
-        >
+        <Row term={otherInvoices > 0 ? "All invoices − imported" : "Invoice − imported"} strong>
           <DifferenceText usd={importedDifferenceUsd} percent={percentOf(importedDifferenceUsd, importedUsd)} />
         </Row>
       </dl>

@@ -38,7 +38,8 @@ export function InvoiceEntryForm({
   errors,
   cancelTo,
 }: {
-  apps: readonly LinkedApp[];
+  /** Null for the platform's own invoices, which belong to no app. */
+  apps: readonly LinkedApp[] | null;
   typed: Partial<TypedInvoice>;
   errors: InvoiceErrors;
   cancelTo: string;
@@ -49,20 +50,22 @@ export function InvoiceEntryForm({
         id="invoice-error"
         fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
       />
-      <Select
-        name="appId"
-        label="App"
-        required
-        error={errors.appId}
-        defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}
-      >
-        {apps.length === 1 ? null : <option value="">Choose</option>}
-        {apps.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </Select>
+      {apps ? (
+        <Select
+          name="appId"
+          label="App"
+          required
+          error={errors.appId}
+          defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}
+        >
+          {apps.length === 1 ? null : <option value="">Choose</option>}
+          {apps.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </Select>
+      ) : null}
       <Select name="kind" label="Kind" error={errors.kind} defaultValue={typed.kind || "invoice"}>
         <option value="invoice">Invoice</option>
         <option value="credit_note">Credit note: its amount is subtracted</option>

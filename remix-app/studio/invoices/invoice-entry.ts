@@ -10,7 +10,7 @@ const count = z.number().int();
 const day = z.string();
 
 /** What was metered, imported and invoiced in an invoice's period. */
-const comparison = z.object({
+export const comparison = z.object({
   firstDay: day,
   lastDay: day,
   /** Null where the workspace hides what providers charge. */
@@ -38,7 +38,7 @@ export async function listLinkedApps(context: AppLoadContext, reader: MemberRead
   return apps;
 }
 
-const reviewed = z.object({
+export const reviewed = z.object({
   outcome: z.literal("reviewed"),
   reviewedAt: z.string(),
   appName: z.string().nullable(),

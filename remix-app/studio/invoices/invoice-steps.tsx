@@ -6,7 +6,7 @@ import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { InvoiceComparison } from "./invoice-comparison.tsx";
-import { invoiceFacts, type TypedInvoice } from "./invoice-words.ts";
+import { blankInvoice, invoiceFacts, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
 /** What will be recorded, to the last digit, how it compares, and that it is for good. */
@@ -29,7 +29,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
         lead="Exactly this, for good: an invoice is never changed and never deleted. It runs nothing and takes no credits."
       >
         <div className="space-y-5">
-          <Facts facts={invoiceFacts({ ...blank, ...draft, appName, reviewedAt })} />
+          <Facts facts={invoiceFacts({ ...blankInvoice, ...draft, appName, reviewedAt })} />
           <PostForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <input type="hidden" name="reviewedAt" value={reviewedAt} />
@@ -45,8 +45,6 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
     </>
   );
 }
-
-const blank = { accountId: null, kind: "invoice", replaces: null, periodStart: null, periodEnd: null } as const;
 
 const names: Record<string, string> = {
   kind: "the kind",
@@ -67,12 +65,12 @@ export function InvoiceConflictCards({
   base: string;
 }) {
   const what = differs.map((field) => names[field] ?? field).join(", ");
-  const entered = { ...blank, ...draft, appName: kept.appName, reviewedAt: "" };
+  const entered = { ...blankInvoice, ...draft, appName: kept.appName, reviewedAt: "" };
   return (
     <>
       <ErrorSummary
         id="invoice-conflict"
-        form={`Invoice ${kept.reference} is recorded already, with another state: ${what}. Nothing was recorded now.`}
+        form={`Invoice ${kept.reference} is already recorded with other values: ${what}. Nothing was recorded.`}
       />
       <div className="grid gap-6 sm:grid-cols-2">
         <Card title="Recorded">
@@ -85,15 +83,15 @@ export function InvoiceConflictCards({
       <Card title="What to do">
         <div className="space-y-5">
           <ul className="max-w-prose list-disc space-y-1 pl-5">
-            <li>If the recorded one is right, there is nothing to do.</li>
+            <li>If the recorded one is right, there’s nothing to do.</li>
             <li>
               If the provider corrected it, enter the corrected invoice under its own reference, and {kept.reference}{" "}
               under “Replaces”.
             </li>
-            <li>If it is another account’s invoice, name that account.</li>
+            <li>If it’s another account’s invoice, enter that account.</li>
             <li>
               If it was recorded wrongly, enter it under a new reference, such as{" "}
-              <code className="break-all">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and {kept.reference}{" "}
+              <code className="wrap-anywhere">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and {kept.reference}{" "}
               under “Replaces”: only the new one counts.
             </li>
           </ul>

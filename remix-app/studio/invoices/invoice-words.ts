@@ -1,6 +1,9 @@
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
 
+/** Stands for the app in the platform's own records, which belong to no app. */
+export const platformApp = "00000000-0000-0000-0000-000000000000";
+
 /** What an invoice says, term by term, to the last digit. */
 export function invoiceFacts(
   invoice: Pick<
@@ -15,10 +18,13 @@ export function invoiceFacts(
     | "periodStart"
     | "periodEnd"
     | "reviewedAt"
+    | "appId"
   > & { appName: string | null },
 ): [term: string, text: string][] {
   return [
-    ["App", invoice.appName ?? "an app that is gone"],
+    ...(invoice.appId === platformApp
+      ? []
+      : [["App", invoice.appName ?? "an app that is gone"] satisfies [string, string]]),
     ["Provider", invoice.provider],
     ["Account", invoice.accountId ?? "none"],
     ["Reference", invoice.reference],
@@ -30,6 +36,15 @@ export function invoiceFacts(
     ["Reviewed at", momentInWords(invoice.reviewedAt)],
   ];
 }
+
+/** What an invoice says where nothing was entered. */
+export const blankInvoice = {
+  accountId: null,
+  kind: "invoice",
+  replaces: null,
+  periodStart: null,
+  periodEnd: null,
+} as const;
 
 export const kindNames: Record<InvoiceRecord["kind"], string> = { invoice: "Invoice", credit_note: "Credit note" };
 

@@ -12,7 +12,8 @@ import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
 /** The receipt of an invoice. */
 export const invoiceReceipt = z.object({ accepted: z.literal(true), reference: z.string() });
 
-const recorded = z.union([
+/** What recording an invoice answers. */
+export const recordedInvoice = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
     refused: z.literal("invoice_conflict"),
@@ -38,7 +39,7 @@ type Entry = StudioMember & { invoice: z.output<typeof enteredInvoice> };
  */
 function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {
   const args = { app: appId, record };
-  return callAsMember(context, { member, name: "record_provider_invoice", args, schema: recorded });
+  return callAsMember(context, { member, name: "record_provider_invoice", args, schema: recordedInvoice });
 }
 
 /**

@@ -1,0 +1,69 @@
+import { Link } from "@remix-run/react";
+import type { ReactNode } from "react";
+import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
+import { Dotted } from "../../ui/facts.tsx";
+import { columnDecimals } from "../../ui/format-amount.ts";
+import { Moment } from "../../ui/moment.tsx";
+import { Usd } from "../../ui/money.tsx";
+import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
+import { kindNames, signedAmount } from "./invoice-words.ts";
+
+/** Lists invoices and credit notes, each with what it replaces. */
+export function InvoiceList({
+  records,
+  base,
+  now,
+  empty,
+}: {
+  records: readonly InvoiceRecord[];
+  /** Of the invoices' pages. */
+  base: string;
+  now: string;
+  empty: ReactNode;
+}) {
+  const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
+  const columns: [DataColumn<InvoiceRecord>, ...DataColumn<InvoiceRecord>[]] = [
+    {
+      label: "Invoice",
+      cell: ({ id, reference, provider, appName, kind, replaces, replacedBy }) => (
+        <>
+          <Link className="link break-all font-medium" to={`${base}/${id}`}>
+            {reference}
+          </Link>
+          <span className="block text-muted text-small">
+            <Dotted
+              facts={[
+                provider,
+                appName,
+                kind === "invoice" ? null : kindNames[kind],
+                replaces && `replaces ${replaces}`,
+                replacedBy && `replaced by ${replacedBy}, doesn’t count`,
+              ]}
+            />
+          </span>
+        </>
+      ),
+    },
+    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
+    { label: "Issued", cell: ({ issuedOn }) => <span className="whitespace-nowrap tabular-nums">{issuedOn}</span> },
+    {
+      label: "Period",
+      cell: ({ periodStart, periodEnd }) => (
+        <span className="tabular-nums">
+          {periodStart || periodEnd ? `${periodStart ?? "…"} to ${periodEnd ?? "…"}` : "not given"}
+        </span>
+      ),
+    },
+    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
+    {
+      label: "Amount",
+      numeric: true,
+      small: "aside",
+      cell: (invoice) => {
+        const amount = <Usd amount={signedAmount(invoice)} decimals={decimals} />;
+        return invoice.replacedBy === null ? amount : <del className="text-muted">{amount}</del>;
+      },
+    },
+  ];
+  return <DataTable caption="Invoices" columns={columns} rows={records} rowKey={({ id }) => id} empty={empty} />;
+}

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { actionLabel, actorLabel } from "./words.ts";
 
-const acts = /'((?:account|admin|ai_keys|app|credits|model|plan|recovery|required_mfa)\.[a-z_]+)'/g;
+const acts = /'((?:account|admin|ai_keys|app|books|costs|credits|model|plan|recovery|required_mfa)\.[a-z_]+)'/g;
 const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>
   [...readFileSync(file, "utf8").matchAll(acts)].map(([, action = ""]) => action),
 );

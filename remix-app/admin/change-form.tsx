@@ -19,6 +19,7 @@ export function ChangeForm({
   children,
   hidden = {},
   preview,
+  edit,
 }: {
   /** One sentence each. */
   effects: readonly string[];
@@ -34,6 +35,8 @@ export function ChangeForm({
   hidden?: Record<string, string | number>;
   /** For forms with a preview: what the fields change, or null before it was requested. */
   preview?: readonly string[] | null;
+  /** For forms that confirm what an earlier step took: label of the button that leads back to it. */
+  edit?: string;
 }) {
   const { reason, confirmation, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation }).map(([name, messages]) => [name, messages?.[0]]);
@@ -87,6 +90,11 @@ export function ChangeForm({
           {preview === undefined ? null : (
             <Button variant="secondary" name="intent" value="preview">
               Preview
+            </Button>
+          )}
+          {edit === undefined ? null : (
+            <Button variant="secondary" name="step" value="edit">
+              {edit}
             </Button>
           )}
           <ButtonLink href={cancelTo}>{cancel}</ButtonLink>

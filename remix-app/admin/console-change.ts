@@ -73,6 +73,22 @@ const common: Refusals = {
 };
 
 /**
+ * Has the database make a change whose answer says more than whether it was made, in the name of an admin.
+ * @returns null where it did not answer as agreed, so that the change may have been made
+ */
+export async function askConsole<Schema extends z.ZodType>(
+  context: AppLoadContext,
+  options: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; schema: Schema },
+): Promise<z.output<Schema> | null> {
+  const { admin, name, change, schema } = options;
+  const { requestId, clientAddress: ip } = context;
+  const args = { change: { ...change, actor: admin.id, requestId, ip } };
+  const { data, error } = await callConsole(context, { name, args });
+  const answer = schema.safeParse(data);
+  return error || !answer.success ? null : answer.data;
+}
+
+/**
  * Has the database make a change, in the name of an admin, with its line of the audit log.
  * @param options.refusals what its refusals of its own are called here; a lost race says who came first
  */
@@ -85,12 +101,9 @@ export async function actInConsole(
     refusals,
   }: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; refusals: Refusals },
 ): Promise<ConsoleChange> {
-  const { requestId, clientAddress: ip } = context;
-  const args = { change: { ...change, actor: admin.id, requestId, ip } };
-  const { data, error } = await callConsole(context, { name, args });
-  const answer = answerSchema.safeParse(data);
-  if (error || !answer.success) return unavailable;
-  const { refused, repeated, last } = answer.data;
+  const answer = await askConsole(context, { admin, name, change, schema: answerSchema });
+  if (answer === null) return unavailable;
+  const { refused, repeated, last } = answer;
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
     const who = last ? `${last.actorEmail ?? "The operator"} changed it at ${last.at.toISOString()}` : "It was changed";

@@ -121,6 +121,8 @@ const words: Record<string, string> = {
   "plan.add": "Added a plan",
   "plan.edit": "Edited a plan",
   "plan.move_workspace": "Moved a workspace to another plan",
+  "books.record_invoice": "Recorded an invoice",
+  "costs.import": "Imported costs",
   [deletedByOwner]: "Deleted an account",
 };
 

@@ -9,6 +9,8 @@ import { useSite } from "./site.ts";
 export interface AppPageProps {
   title: ReactNode;
   lead?: ReactNode;
+  /** What can be done with the whole page, such as downloading its CSV. */
+  actions?: ReactNode;
   /** The path below which pages share what is around the content of this one. */
   shared?: string;
   children: ReactNode;
@@ -20,7 +22,7 @@ const sections = [
 ] as const;
 
 /** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
-export function AppPage({ title, lead, shared, children }: AppPageProps) {
+export function AppPage({ title, lead, actions, shared, children }: AppPageProps) {
   const site = useSite();
   return (
     <>
@@ -61,9 +63,12 @@ export function AppPage({ title, lead, shared, children }: AppPageProps) {
       </header>
       <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">
         <UntilNextPage frames={0} shared={shared}>
-          <div className="space-y-1">
-            <h1 className="font-semibold text-display tracking-tight">{title}</h1>
-            {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+          <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+            <div className="min-w-0 flex-1 basis-56 space-y-1">
+              <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+              {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+            </div>
+            {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
           </div>
           {children}
         </UntilNextPage>

@@ -19,6 +19,7 @@ export function ConsolePage({ children, ...page }: AppPageProps & { children: Re
           { to: "/admin/models", label: "Models" },
           { to: "/admin/prices", label: "Price proposals" },
           { to: "/admin/providers", label: "Providers", also: "/admin/runs" },
+          { to: "/admin/books", label: "Books" },
           { to: "/admin/audit", label: "Audit log" },
         ]}
       />

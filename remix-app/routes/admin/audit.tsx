@@ -17,6 +17,8 @@ const kinds = [
   { value: "app.", label: "Apps" },
   { value: "ai_keys.", label: "Key approvals" },
   { value: "model.", label: "Models and prices" },
+  { value: "costs.", label: "Imported costs" },
+  { value: "books.", label: "Invoices" },
   { value: "admin.", label: "Admins" },
   { value: "account.", label: "Deleted accounts" },
 ] as const;

@@ -1,0 +1,158 @@
+import { z } from "zod";
+import { amountText, formatCount, formatUsd } from "../../ui/format-amount.ts";
+
+const days = z.array(z.string());
+const accountId = z.string().nullable();
+const workspace = { workspaceId: z.uuid(), /** Null where it is deleted. */ name: z.string().nullable() };
+const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, daysWithoutRuns: days }));
+/** What the provider charged beyond what was metered; negative the other way, null where it is not known. */
+const amountUsd = amountText.nullable();
+const runs = z.number().int();
+
+/** A likely cause of a difference, as the database found it. */
+export const causeSchema = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("workspace_costs_above_metered"),
+    amountUsd: amountText,
+    ...workspace,
+    days: z.array(z.object({ day: z.string(), amountUsd: amountText })),
+  }),
+  z.object({ kind: z.literal("workspace_runs_estimated"), amountUsd, ...workspace, runs }),
+  z.object({ kind: z.literal("workspace_runs_closed"), amountUsd, ...workspace, runs }),
+  z.object({ kind: z.literal("account_not_metered"), amountUsd: amountText, accountId }),
+  z.object({ kind: z.literal("account_not_imported"), amountUsd: amountText, accountId, workspaces }),
+  z.object({ kind: z.literal("account_differs"), amountUsd: amountText, accountId, workspaces }),
+  z.object({ kind: z.literal("days_not_metered"), amountUsd: amountText, accountId, days }),
+  z.object({ kind: z.literal("days_not_imported"), amountUsd: amountText, accountId, days }),
+  z.object({ kind: z.literal("invoice_share"), amountUsd: amountText }),
+]);
+export type Cause = z.output<typeof causeSchema>;
+
+/** A cause in words: what is wrong, and what to do about it. */
+export interface CauseWords {
+  what: string;
+  next: string;
+}
+
+/** Says what a cause is and what to do, in a sentence or two each. */
+export function causeWords(cause: Cause): CauseWords {
+  switch (cause.kind) {
+    case "workspace_costs_above_metered":
+      return {
+        what: `${nameOf(cause)} imported ${above(cause.amountUsd)} more than its runs cost${onDays(cause.days.map(({ day }) => day))}. Its runs are likely missing there.`,
+        next: "Look for requests with this workspace’s provider key that bypass the gateway, on those days.",
+      };
+    case "workspace_runs_estimated":
+      return {
+        what: `${counted(cause.runs, "run")} of ${nameOf(cause)} ${cause.runs === 1 ? "has" : "have"} an estimated cost: the provider sent no token counts.`,
+        next: "The provider’s own counts may differ. Compare the workspace’s days with the provider’s usage page.",
+      };
+    case "workspace_runs_closed":
+      return {
+        what: `${counted(cause.runs, "run")} of ${nameOf(cause)} ended without a result, so what the provider charged for ${cause.runs === 1 ? "it" : "them"} isn’t known.`,
+        next: "The provider may have charged for these. Look for them in the provider’s usage on the same days.",
+      };
+    case "account_not_metered":
+      return {
+        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}, which no workspace’s runs name.`,
+        next: "If it is one of yours, set AI_PROVIDER_<ID>_ACCOUNT on the provider that uses it. Otherwise, find out who uses its keys.",
+      };
+    case "account_not_imported":
+      return {
+        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}, and none of it was imported.`,
+        next: "Import this account’s costs, or a bill that includes it.",
+      };
+    case "account_differs":
+      return {
+        what: `The provider charged ${accountOf(cause)} ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than was metered. ${usedBy(cause.workspaces)}`,
+        next:
+          suspectOf(cause) ?? "Compare the days below, and check the prices of the models that these workspaces use.",
+      };
+    case "days_not_metered":
+      return {
+        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}${onDays(cause.days)}, without any run.`,
+        next: "Look for requests that bypass the gateway on those days.",
+      };
+    case "days_not_imported":
+      return {
+        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}${onDays(cause.days)}, and nothing was imported for ${cause.days.length === 1 ? "that day" : "those days"}.`,
+        next: "Import a file that includes those days.",
+      };
+    case "invoice_share":
+      return {
+        what: `The invoices are ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than everything above explains.`,
+        next: "Check for tax, fees or discounts on the invoice, a missing credit note, or a corrected invoice that doesn’t name the one it replaces.",
+      };
+  }
+}
+
+/** The workspaces that a cause names. */
+export function workspacesOf(cause: Cause): { workspaceId: string; name: string | null }[] {
+  if ("workspaceId" in cause) return [cause];
+  return "workspaces" in cause ? cause.workspaces : [];
+}
+
+function nameOf({ name, workspaceId }: { name: string | null; workspaceId: string }): string {
+  return name ?? `Deleted workspace ${workspaceId}`;
+}
+
+function accountOf({ accountId: id }: { accountId: string | null }): string {
+  return id === null ? "all its accounts together" : `account ${id}`;
+}
+
+function above(amount: string): string {
+  return formatUsd(amount.replace("-", ""));
+}
+
+function moreOrLess(amount: string): string {
+  return amount.startsWith("-") ? "less" : "more";
+}
+
+/** The workspace that is most likely missing runs: the one without any on days that were charged. */
+function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
+  const [first] = users;
+  if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
+  return `${nameOf(first)} has no runs${onDays(first.daysWithoutRuns)}, when the provider charged more than was metered. Look there for requests that bypass the gateway.`;
+}
+
+function usedBy(users: readonly { workspaceId: string; name: string | null }[]): string {
+  const names = users.slice(0, namesShown).map(nameOf);
+  const others = users.length - names.length;
+  return `Used by ${joined([...names, ...(others > 0 ? [counted(others, "other workspace")] : [])])}.`;
+}
+
+function counted(number: number, noun: string): string {
+  return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+const namesShown = 3;
+const spansShown = 4;
+
+/** " on 2026-10-03, 2026-10-05 to 2026-10-09 and 3 other days" */
+function onDays(list: readonly string[]): string {
+  if (list.length === 0) return "";
+  const spans = spansOf(list);
+  const shown = spans.slice(0, spansShown);
+  const others = spans.slice(spansShown).reduce((sum, { days: many }) => sum + many, 0);
+  const texts = shown.map(({ first, last }) => (first === last ? first : `${first} to ${last}`));
+  return ` on ${joined([...texts, ...(others > 0 ? [counted(others, "other day")] : [])])}`;
+}
+
+/** Joins days that follow each other. */
+function spansOf(list: readonly string[]): { first: string; last: string; days: number }[] {
+  const spans: { first: string; last: string; days: number }[] = [];
+  for (const day of list) {
+    const span = spans.at(-1);
+    if (span && Date.parse(day) - Date.parse(span.last) === dayMs) {
+      span.last = day;
+      span.days += 1;
+    } else spans.push({ first: day, last: day, days: 1 });
+  }
+  return spans;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+function joined(parts: readonly string[]): string {
+  return new Intl.ListFormat("en-GB", { type: "conjunction" }).format(parts);
+}

@@ -1,0 +1,53 @@
+import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
+import { blankInvoice, invoiceFacts, kindNames } from "../../studio/invoices/invoice-words.ts";
+import { Card } from "../../ui/card.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { ChangeForm } from "../change-form.tsx";
+import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
+
+/** What will be recorded, how it compares, and the form that confirms it. */
+export function InvoiceReview({
+  entry: { typed, draft, review, failed },
+  base,
+}: {
+  entry: Extract<PlatformInvoiceEntry, { at: "review" }>;
+  /** Of the invoices' pages. */
+  base: string;
+}) {
+  const { reviewedAt, comparison } = review;
+  const invoice = { ...blankInvoice, ...draft, appName: null, reviewedAt };
+  const kind = kindNames[invoice.kind].toLowerCase();
+  return (
+    <>
+      {comparison && comparison.otherInvoices > 0 ? (
+        <Notice tone="warn">
+          Another invoice of this account counts for the period. If this one corrects it, go back and enter its
+          reference under “Replaces”. Otherwise both count.
+        </Notice>
+      ) : null}
+      <Card title="How it compares" lead="What all workspaces’ runs cost in its period, and what was imported.">
+        <InvoiceComparison comparison={comparison} />
+      </Card>
+      <Card title="What will be recorded">
+        <Facts facts={invoiceFacts(invoice)} />
+      </Card>
+      <Card title="Record it">
+        <ChangeForm
+          effects={[
+            `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterwards.`,
+            ...(invoice.kind === "credit_note" ? ["Its amount is subtracted."] : []),
+            ...(invoice.replaces === null ? [] : [`${invoice.replaces} no longer counts.`]),
+            "No workspace is charged, and no workspace’s own costs or invoices change.",
+          ]}
+          confirm={{ text: draft.reference, what: `the ${kind}’s reference` }}
+          failed={failed}
+          submit={`Record ${kind}`}
+          cancelTo={base}
+          hidden={{ ...typed, reviewedAt }}
+          edit="Change something"
+        />
+      </Card>
+    </>
+  );
+}

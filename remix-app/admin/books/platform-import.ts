@@ -1,0 +1,79 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import { importAnswer, importReceipt, previewAnswer } from "../../studio/costs/cost-import/import-answers.ts";
+import { type CostBook, type ImportEntry, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
+import { callFunction } from "../../supabase/data-api.ts";
+import { askConsole, confirmedChangeSchema, confirms } from "../console-change.ts";
+import type { InfrastructureAdmin } from "../require-admin.ts";
+
+/** Returns the platform's book, as an admin imports into it for a reason. Both functions throw 503 UNAVAILABLE. */
+export function platformBook(
+  context: AppLoadContext,
+  { admin, reason }: { admin: InfrastructureAdmin; reason: string },
+): CostBook {
+  return {
+    preview: (document) =>
+      callFunction(context, { name: "private.preview_platform_costs", args: { document }, schema: previewAnswer }),
+    async store(change) {
+      const answer = await askConsole(context, {
+        admin,
+        name: "import_platform_costs",
+        change: { ...change, reason },
+        schema: z.union([importAnswer, z.object({ outcome: z.literal("not_allowed") })]),
+      });
+      const { requestId } = context;
+      if (answer === null) {
+        const detail = "The database did not answer. Upload the file again to see whether its costs were stored.";
+        throw problem("UNAVAILABLE", { requestId, detail });
+      }
+      if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
+      return answer;
+    },
+  };
+}
+
+/**
+ * Takes a review one step on. An import needs a reason, and the provider's name typed once more; without them, what was
+ * reviewed is shown again and nothing is stored.
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function takePlatformStep(
+  context: AppLoadContext,
+  { admin, form }: { admin: InfrastructureAdmin; form: FormData },
+): Promise<ImportEntry> {
+  const errors = form.get("step") === "import" ? confirmationErrors(form) : null;
+  if (errors) form.set("step", "preview");
+  const reason = String(form.get("reason") ?? "").trim();
+  const entry = await takeImportStep(form, platformBook(context, { admin, reason }));
+  if (entry.at !== "review" || !errors) return entry;
+  return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, ...errors } } };
+}
+
+/** What is wrong with how an import was confirmed, or null. */
+function confirmationErrors(form: FormData): Record<string, string> | null {
+  const asked = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  const provider = String(form.get("provider") ?? "").trim();
+  if (!asked.success) {
+    const { reason, confirmation } = z.flattenError(asked.error).fieldErrors;
+    return { ...(reason?.[0] ? { reason: reason[0] } : {}), ...(confirmation ? { confirmation: typeProvider } : {}) };
+  }
+  return confirms(asked.data.confirmation, provider) ? null : { confirmation: typeProvider };
+}
+
+const typeProvider = "Type the provider’s name as it is entered above. Nothing was stored.";
+
+/** Returns the receipt of an import into the platform's books. @throws Response 404, 503 */
+export async function requirePlatformImport(context: AppLoadContext, importId: string | undefined) {
+  const { requestId } = context;
+  const id = z.uuid().safeParse(importId);
+  const detail = "There is no such import.";
+  if (!id.success) throw problem("NOT_FOUND", { requestId, detail });
+  const answer = await callFunction(context, {
+    name: "private.read_platform_cost_import",
+    args: { import_id: id.data },
+    schema: z.union([importReceipt, z.object({ outcome: z.literal("not_found") })]),
+  });
+  if (answer.outcome === "not_found") throw problem("NOT_FOUND", { requestId, detail });
+  return answer;
+}

@@ -1,0 +1,88 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { labelPattern } from "#shared/labels.ts";
+import { problem } from "../../http/problem.ts";
+import { monthPattern } from "../../studio/costs/month.ts";
+import { clash, reconciledMonth } from "../../studio/costs/provider-import-schema.ts";
+import { callFunction } from "../../supabase/data-api.ts";
+import { amountText } from "../../ui/format-amount.ts";
+import { causeSchema } from "./causes.ts";
+
+const count = z.number().int();
+
+const platformMonth = z.object({
+  month: z.string(),
+  totals: z.object({ meteredUsd: amountText, importedUsd: amountText, invoicedUsd: amountText }),
+  clashes: z.array(clash),
+  records: z.array(reconciledMonth),
+});
+
+/** Returns what was metered, imported and invoiced in all workspaces, by provider. @throws Response 503 UNAVAILABLE */
+export function reconcilePlatform(context: AppLoadContext, month: string) {
+  const args = { month: `${month}-01` };
+  return callFunction(context, { name: "private.reconcile_platform", args, schema: platformMonth });
+}
+
+const workspaceFigures = z.object({
+  workspaceId: z.uuid(),
+  /** Null where the workspace is deleted. */
+  name: z.string().nullable(),
+  /** The provider account of its runs; null where they name none. */
+  accountId: z.string().nullable(),
+  meteredUsd: amountText,
+  runs: count,
+  estimatedRuns: count,
+  closedRuns: count,
+  /** Of the workspace's own records, which are not part of the platform's. */
+  importedUsd: amountText,
+  invoicedUsd: amountText,
+  /** Its own imports less metered; null where it has no imports. */
+  differenceUsd: amountText.nullable(),
+});
+export type WorkspaceFigures = z.output<typeof workspaceFigures>;
+
+const dayFigures = z.object({
+  day: z.string(),
+  accountId: z.string().nullable(),
+  meteredUsd: amountText,
+  importedUsd: amountText,
+});
+export type DayFigures = z.output<typeof dayFigures>;
+
+const explained = z.object({
+  workspaces: z.array(workspaceFigures),
+  days: z.array(dayFigures),
+  causes: z.array(causeSchema),
+});
+
+/**
+ * Returns a provider's month with the workspaces behind its figures, its days, and the likely causes of a difference.
+ * @throws Response 404 where the platform's month does not list the provider, 503 UNAVAILABLE
+ */
+export async function explainPlatformMonth(
+  context: AppLoadContext,
+  { month, provider }: { month: string; provider: string },
+) {
+  const args = { month: `${month}-01`, provider };
+  const [{ records }, explanation] = await Promise.all([
+    reconcilePlatform(context, month),
+    callFunction(context, { name: "private.explain_platform_month", args, schema: explained }),
+  ]);
+  const record = records.find((each) => each.provider === provider);
+  if (!record) {
+    const detail = `Nothing of ${provider} was metered, imported or invoiced in ${month}.`;
+    throw problem("NOT_FOUND", { requestId: context.requestId, detail });
+  }
+  return { record, ...explanation };
+}
+
+/** Reads a provider's month off a path. @throws Response 404 for a path that names none */
+export function readBookMonth(
+  { month, provider }: { month?: string | undefined; provider?: string | undefined },
+  { requestId }: { requestId: string },
+): { month: string; provider: string } {
+  const address = z.object({ month: z.string().regex(monthPattern), provider: z.string().regex(labelPattern) });
+  const read = address.safeParse({ month, provider });
+  if (read.success) return read.data;
+  throw problem("NOT_FOUND", { requestId, detail: "There is no such page." });
+}

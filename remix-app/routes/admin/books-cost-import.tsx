@@ -1,0 +1,63 @@
+import { type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { requirePlatformImport } from "../../admin/books/platform-import.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
+import { monthName } from "../../studio/costs/month.ts";
+import { Figures } from "../../studio/figures.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.import.file ?? "Import"} · Books · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  return await requirePlatformImport(context, params.importId);
+}
+
+export default function ConsoleCostImportPage() {
+  const receipt = useLoaderData<typeof loader>();
+  const [searchParams] = useSearchParams();
+  const { provider, current } = receipt;
+  const month = current.lastDay?.slice(0, 7);
+  return (
+    <ConsolePage
+      title={receipt.import.file}
+      lead="The receipt of a cost file in the platform’s books."
+      actions={<ButtonLink href="/admin/books/import">Import another file</ButtonLink>}
+    >
+      {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
+      <Figures
+        figures={[
+          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "not corrected since" },
+          { label: "Account days", value: current.days.toLocaleString("en") },
+          { label: "Accounts", value: current.accounts.toLocaleString("en") },
+        ]}
+      />
+      <Card
+        title="What was imported"
+        lead="New and corrected days. Days that a later import corrected are on that import’s receipt."
+      >
+        <div className="space-y-5">
+          <Facts facts={receiptFacts(receipt)} />
+          {month ? (
+            <div className="flex flex-wrap gap-3">
+              <ButtonLink href={`/admin/books?month=${month}`} variant="primary">
+                Reconcile {monthName(month)}
+              </ButtonLink>
+              <ButtonLink href={`/admin/books/costs?${new URLSearchParams({ month, provider })}`}>
+                Show these costs
+              </ButtonLink>
+            </div>
+          ) : null}
+        </div>
+      </Card>
+    </ConsolePage>
+  );
+}

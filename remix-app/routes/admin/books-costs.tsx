@@ -1,0 +1,82 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { CostList } from "../../studio/costs/cost-list.tsx";
+import { readImportFilter } from "../../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
+import { monthName, readMonth } from "../../studio/costs/month.ts";
+import { MonthPicker } from "../../studio/costs/month-picker.tsx";
+import { rangeStatus } from "../../studio/range.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Costs · Books · Console · Gatehouse" }];
+
+const recordsShown = 50;
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const url = new URL(request.url);
+  const now = new Date();
+  const asked = readMonth(url, { now });
+  const { month: _, ...filter } = readImportFilter(url, context);
+  const cursor = url.searchParams.get("cursor");
+  const page = await listPlatformCosts(context, { month: asked.month, filter, limit: recordsShown, cursor });
+  return data({ asked, filter, page, now: now.toISOString(), search: url.search }, rangeStatus(asked));
+}
+
+export default function ConsoleCostsPage() {
+  const { asked, filter, page, now, search } = useLoaderData<typeof loader>();
+  const { totals, records, nextCursor } = page;
+  return (
+    <ConsolePage
+      title="Costs"
+      lead="What was imported from providers into the platform’s books."
+      actions={
+        <>
+          <ButtonLink href={`/admin/books?month=${asked.month}`}>Books</ButtonLink>
+          <ButtonLink href={`/admin/books/costs.csv${search}`}>Download CSV</ButtonLink>
+          <ButtonLink href="/admin/books/import" variant="primary">
+            Import a file
+          </ButtonLink>
+        </>
+      }
+    >
+      <MonthPicker asked={asked} />
+      <ImportFilterNotice filter={filter} of="costs" />
+      <Card
+        title={monthName(asked.month)}
+        lead={
+          <>
+            All that count: <Usd amount={totals.amountUsd} />. Days are as the provider dates them.{" "}
+            {totals.replacedRecords > 0
+              ? `${totals.replacedRecords.toLocaleString("en")} replaced by a day’s total, which no longer count.`
+              : null}
+          </>
+        }
+      >
+        <CostList
+          records={records}
+          now={now}
+          imports="/admin/books/imports"
+          empty={
+            Object.keys(filter).length > 0 ? (
+              <p>No records match.</p>
+            ) : (
+              <p>Nothing was imported for this month. Import a provider’s bill or cost export.</p>
+            )
+          }
+        />
+        <PageNav
+          label="Pages of records"
+          nextCursor={nextCursor}
+          keep={["month", "provider", "account", "noAccount"]}
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

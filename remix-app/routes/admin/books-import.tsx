@@ -1,0 +1,87 @@
+import { type MetaFunction, useActionData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { platformBook, takePlatformStep } from "../../admin/books/platform-import.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { type ImportEntry, reviewFile } from "../../studio/costs/cost-import/import-steps.ts";
+import { mostPackedLength } from "../../studio/costs/cost-import/parsed-file.ts";
+import { readUpload } from "../../studio/costs/cost-import/read-upload.ts";
+import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
+import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
+import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Field } from "../../ui/field.tsx";
+
+export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
+
+export const meta: MetaFunction = () => [{ title: "Import costs · Books · Console · Gatehouse" }];
+
+/** A checkbox for each service. */
+const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  return null;
+}
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const form = await readForm(request, context, limits);
+  const read = form.has("file") ? null : await readUpload(form);
+  const entry: ImportEntry =
+    read === null
+      ? await takePlatformStep(context, { admin, form })
+      : "error" in read
+        ? { at: "upload", error: read.error }
+        : await reviewFile(read.file, { form, book: platformBook(context, { admin, reason: "" }) });
+  switch (entry.at) {
+    case "receipt":
+      throw redirect(`/admin/books/imports/${entry.importId}?imported`, 303);
+    case "upload":
+      return data({ at: entry.at, errors: { upload: entry.error } }, { status: 400 });
+    case "review": {
+      const { errors, again } = entry.review;
+      const status = Object.keys(errors).length > 0 ? 400 : again ? 409 : 200;
+      const typed = { reason: String(form.get("reason") ?? "") };
+      return data({ ...entry, typed }, { status });
+    }
+  }
+}
+
+export default function ConsoleImportPage() {
+  const entry = useActionData<typeof action>();
+  return (
+    <ConsolePage
+      title={entry?.at === "review" ? "Review the costs" : "Import costs"}
+      lead="From a file that a provider exports, into the platform’s books: one total per account and day. A newer file corrects earlier ones."
+    >
+      {entry?.at === "review" ? (
+        <ImportReviewForm review={entry.review} uploadTo="/admin/books/import">
+          <Field
+            name="reason"
+            label="Reason"
+            hint="It goes into the audit log, for good."
+            maxLength={500}
+            required
+            autoComplete="off"
+            defaultValue={entry.typed.reason}
+            error={entry.review.errors.reason}
+          />
+          <Field
+            name="confirmation"
+            label={`Type ${entry.review.choices.provider} to confirm`}
+            hint="It is the provider’s name. Confirm within ten minutes of your last code, or you must upload the file again."
+            required
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            error={entry.review.errors.confirmation}
+          />
+        </ImportReviewForm>
+      ) : (
+        <CostUploadCard errors={entry?.errors ?? {}} />
+      )}
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,54 @@
+import { type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { requirePlatformInvoice } from "../../admin/books/platform-invoices.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
+import { invoiceFacts, momentInWords } from "../../studio/invoices/invoice-words.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { Notice } from "../../ui/notice.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  { title: `${data?.invoice.reference ?? "Invoice"} · Books · Console · Gatehouse` },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  return await requirePlatformInvoice(context, params.invoiceId);
+}
+
+export default function ConsoleInvoicePage() {
+  const { invoice, recorded, comparison } = useLoaderData<typeof loader>();
+  const [searchParams] = useSearchParams();
+  const kind = invoice.kind === "credit_note" ? "Credit note" : "Invoice";
+  return (
+    <ConsolePage
+      title={`${kind} ${invoice.reference}`}
+      lead="As it was recorded. An invoice never changes and is never deleted."
+      actions={<ButtonLink href="/admin/books/invoices">All invoices</ButtonLink>}
+    >
+      {searchParams.has("recorded") ? <Notice tone="good">Recorded. This is its receipt.</Notice> : null}
+      {invoice.replacedBy ? (
+        <Notice tone="warn">{invoice.replacedBy} replaces it, so it no longer counts.</Notice>
+      ) : null}
+      <Card title="What was recorded">
+        <Facts
+          facts={[
+            ...invoiceFacts(invoice),
+            ["Recorded by", recorded?.name ?? "an admin whose account is deleted"],
+            ["Recorded at", momentInWords(invoice.recordedAt)],
+            ["Receipt", invoice.id],
+          ]}
+        />
+      </Card>
+      <Card
+        title="How it compares"
+        lead="What all workspaces’ runs cost in its period, and what was imported into the platform’s books."
+      >
+        <InvoiceComparison comparison={comparison} />
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,58 @@
+import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { InvoiceReview } from "../../admin/books/invoice-review.tsx";
+import { enterPlatformInvoice } from "../../admin/books/platform-invoices.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readForm } from "../../http/form.ts";
+import { takeForm } from "../../session/kept-form.ts";
+import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
+import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
+import { invoiceFields, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Enter an invoice · Books · Console · Gatehouse" }];
+
+const base = "/admin/books/invoices";
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const { searchParams } = new URL(request.url);
+  // What was sent when the proof was too old is reviewed again.
+  const kept = takeForm(context, { request, userId: admin.id });
+  const given = invoiceFields.map((name) => [name, kept[name] ?? searchParams.get(name) ?? ""]);
+  return { given: Object.fromEntries(given) as TypedInvoice };
+}
+
+const statusOf = { form: 400, review: 200, conflict: 409 } as const;
+
+export async function action({ request, context }: ActionFunctionArgs) {
+  const admin = await requireInfrastructureAdmin(context, request);
+  const form = await readForm(request, context);
+  const entry = await enterPlatformInvoice(context, { admin, form });
+  if (entry.at === "receipt") throw redirect(`${base}/${entry.id}?recorded`, 303);
+  const edited = entry.at === "form" && Object.keys(entry.errors).length === 0;
+  const status = edited ? 200 : entry.at === "review" && entry.status ? entry.status : statusOf[entry.at];
+  return data(entry, { status });
+}
+
+const titles = { form: "Enter an invoice", review: "Review the invoice", conflict: "Enter an invoice" } as const;
+
+export default function ConsoleNewInvoicePage() {
+  const { given } = useLoaderData<typeof loader>();
+  const entry = useActionData<typeof action>() ?? { at: "form" as const, typed: given, errors: {} };
+  return (
+    <ConsolePage
+      title={titles[entry.at]}
+      lead="A provider’s invoice or credit note to the platform. You review it once more before it is recorded."
+    >
+      {entry.at === "review" ? <InvoiceReview entry={entry} base={base} /> : null}
+      {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}
+      {entry.at === "form" ? (
+        <Card title="The invoice">
+          <InvoiceEntryForm apps={null} typed={entry.typed} errors={entry.errors} cancelTo={base} />
+        </Card>
+      ) : null}
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,79 @@
+import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readImportFilter } from "../../studio/costs/import-filter.ts";
+import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
+import { monthName } from "../../studio/costs/month.ts";
+import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Invoices · Books · Console · Gatehouse" }];
+
+const recordsShown = 50;
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const url = new URL(request.url);
+  const filter = readImportFilter(url, context);
+  const cursor = url.searchParams.get("cursor");
+  const page = await listPlatformInvoices(context, { limit: recordsShown, cursor, filter });
+  return { filter, page, now: new Date().toISOString() };
+}
+
+export default function ConsoleInvoicesPage() {
+  const { filter, page, now } = useLoaderData<typeof loader>();
+  const { search } = useLocation();
+  const { totals, records, nextCursor } = page;
+  return (
+    <ConsolePage
+      title="Invoices"
+      lead="What providers invoice the platform. An invoice never changes once it is recorded."
+      actions={
+        <>
+          <ButtonLink href="/admin/books">Books</ButtonLink>
+          <ButtonLink href={`/admin/books/invoices.csv${search}`}>Download CSV</ButtonLink>
+          <ButtonLink href="/admin/books/invoices/new" variant="primary">
+            Enter invoice
+          </ButtonLink>
+        </>
+      }
+    >
+      <ImportFilterNotice filter={filter} of="invoices" />
+      <Card
+        title="The platform’s invoices"
+        lead={
+          <>
+            {filter.month ? `Counted in ${monthName(filter.month)}: ` : "All that count: "}
+            <Usd amount={totals.amountUsd} />.{" "}
+            {totals.replacedRecords > 0 ? `${totals.replacedRecords} replaced, which no longer count.` : null}
+          </>
+        }
+      >
+        <InvoiceList
+          records={records}
+          base="/admin/books/invoices"
+          now={now}
+          empty={
+            Object.keys(filter).length > 0 ? (
+              <p>No invoices match.</p>
+            ) : (
+              <p>
+                No invoices yet. Enter each provider’s invoice when it arrives to compare it with the month’s costs.
+              </p>
+            )
+          }
+        />
+        <PageNav
+          label="Pages of invoices"
+          nextCursor={nextCursor}
+          keep={["provider", "account", "noAccount", "month"]}
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,0 +1,67 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { bookLinks, providerPage } from "../../admin/books/book-links.ts";
+import { CauseList } from "../../admin/books/cause-list.tsx";
+import { DayTable } from "../../admin/books/day-table.tsx";
+import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-month.ts";
+import { BookWorkspaceTable } from "../../admin/books/workspace-table.tsx";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { monthName } from "../../studio/costs/month.ts";
+import { cellsOf, stateWords } from "../../studio/costs/reconciliation.ts";
+import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+
+export const meta: MetaFunction<typeof loader> = ({ data }) => [
+  {
+    title: `${data ? `${data.provider} in ${monthName(data.month)}` : "A provider’s month"} · Books · Console · Gatehouse`,
+  },
+];
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const asked = readBookMonth(params, context);
+  const { record, workspaces, days, causes } = await explainPlatformMonth(context, asked);
+  const cells = cellsOf(record, { today: new Date().toISOString().slice(0, 10) });
+  return { ...asked, cells, workspaces, days, causes };
+}
+
+export default function ConsoleProviderMonthPage() {
+  const { month, provider, cells, workspaces, days, causes } = useLoaderData<typeof loader>();
+  const state = cells[0]?.state ?? "agrees";
+  return (
+    <ConsolePage
+      title={`${provider} in ${monthName(month)}`}
+      lead="Where the platform’s figures come from, and what explains a difference between them."
+      actions={<ButtonLink href={`/admin/books?month=${month}`}>All providers</ButtonLink>}
+    >
+      <Card title={causes.length > 0 ? "Likely causes" : stateWords[state].name} lead={leadOf(state, causes.length)}>
+        {causes.length > 0 ? <CauseList causes={causes} /> : null}
+      </Card>
+      <Card title="The month" lead="The platform’s own books, by account.">
+        <ReconciliationTable cells={cells} linksOf={bookLinks} empty={null} />
+      </Card>
+      <Card
+        title="Workspaces"
+        lead="Whose runs the metered cost is. Costs that a workspace imported for itself don’t add to the platform’s books; they show where its runs are missing."
+        action={<ButtonLink href={`${providerPage({ month, provider })}/workspaces.csv`}>Download CSV</ButtonLink>}
+      >
+        <BookWorkspaceTable workspaces={workspaces} />
+      </Card>
+      <Card
+        title="Days"
+        lead="The provider’s dates next to the same dates in UTC."
+        action={<ButtonLink href={`${providerPage({ month, provider })}/days.csv`}>Download CSV</ButtonLink>}
+      >
+        <DayTable days={days} />
+      </Card>
+    </ConsolePage>
+  );
+}
+
+function leadOf(state: keyof typeof stateWords, causes: number): string {
+  return causes > 0
+    ? "The likeliest first. Amounts are what the provider charged beyond the metered cost."
+    : stateWords[state].next;
+}

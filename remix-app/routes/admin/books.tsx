@@ -1,0 +1,80 @@
+import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { monthLinks, providerPage } from "../../admin/books/book-links.ts";
+import { reconcilePlatform } from "../../admin/books/platform-month.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { ClashCard } from "../../studio/costs/clash-card.tsx";
+import { monthName, readMonth } from "../../studio/costs/month.ts";
+import { MonthPicker } from "../../studio/costs/month-picker.tsx";
+import { cellsOf } from "../../studio/costs/reconciliation.ts";
+import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { Figures } from "../../studio/figures.tsx";
+import { rangeStatus } from "../../studio/range.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { ConsolePage } from "../../ui/console-page.tsx";
+import { Usd } from "../../ui/money.tsx";
+
+export const meta: MetaFunction = () => [{ title: "Books · Console · Gatehouse" }];
+
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  await requireInfrastructureAdmin(context, request);
+  const now = new Date();
+  const asked = readMonth(new URL(request.url), { now });
+  const { records, totals, clashes } = await reconcilePlatform(context, asked.month);
+  const today = now.toISOString().slice(0, 10);
+  const cells = records.flatMap((record) => cellsOf(record, { today }));
+  return data({ asked, cells, totals, clashes }, rangeStatus(asked));
+}
+
+export default function ConsoleBooksPage() {
+  const { asked, cells, totals, clashes } = useLoaderData<typeof loader>();
+  const ofMonth = `?month=${asked.month}`;
+  return (
+    <ConsolePage
+      title="Books"
+      lead="What all workspaces’ runs cost, what was imported from providers into the platform’s books, and what providers invoice the platform."
+      actions={
+        <>
+          <ButtonLink href="/admin/books/import" variant="primary">
+            Import a file
+          </ButtonLink>
+          <ButtonLink href="/admin/books/invoices">Invoices</ButtonLink>
+          <ButtonLink href={`/admin/books/costs${ofMonth}`}>Costs</ButtonLink>
+        </>
+      }
+    >
+      <MonthPicker asked={asked} />
+      <Figures
+        figures={[
+          { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "in all workspaces" },
+          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
+          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "as admins reviewed it" },
+        ]}
+      />
+      <ClashCard clashes={clashes} />
+      <Card
+        title={monthName(asked.month)}
+        lead="Days are in UTC. A provider’s own days are compared with the same dates. An invoice for several months counts in each by its days. Costs and invoices of workspaces are not part of the platform’s."
+        action={
+          <div className="flex flex-wrap gap-2">
+            <ButtonLink href={`/admin/books.csv${ofMonth}`}>Download CSV</ButtonLink>
+            <ButtonLink href={`/admin/books.focus.csv${ofMonth}`}>Download FOCUS</ButtonLink>
+          </div>
+        }
+      >
+        <ReconciliationTable
+          cells={cells}
+          linksOf={monthLinks}
+          providerTo={providerPage}
+          empty={
+            <p>
+              Nothing was metered, imported or invoiced this month. Choose another month, or import a provider’s bill
+              for this one.
+            </p>
+          }
+        />
+      </Card>
+    </ConsolePage>
+  );
+}

@@ -1,4 +1,5 @@
 import { accountStates } from "./scenes/account.ts";
+import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { playgroundStates } from "./scenes/playground.ts";
@@ -22,6 +23,7 @@ export const states: readonly State[] = [
   ...costStates,
   ...playgroundStates,
   ...consoleStates,
+  ...bookStates,
   ...satelliteStates,
   ...referenceStates,
   ...refusalStates,

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { asOperator, createBook, createPlatformBook, documentOf, usd } from "./cost-file-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
@@ -6,7 +6,9 @@ import { type Database, one, test } from "./database.ts";
 type Record = { externalRunId: string; amountUsd: string; counted: boolean };
 const countedOf = ({ records }: { records: Record[] }) =>
   records.filter(({ counted }) => counted).map(({ externalRunId, amountUsd }) => [externalRunId, amountUsd]);
-const imports = (db: Database) => one<{ n: number }>(db, { sql: "select count(*)::int as n from ai.cost_imports" });
+/** Of this transaction, whose moment they have. */
+const imports = (db: Database) =>
+  one<{ n: number }>(db, { sql: "select count(*)::int as n from ai.cost_imports where imported_at = now()" });
 
 describe("a cost file", () => {
   test("is previewed, then stored as one total for each account and day", async ({ db }) => {
@@ -341,11 +343,15 @@ describe("a document", () => {
   test("takes 20,000 days, not one more", async ({ db }) => {
     const book = await createBook(db);
     const days = Array.from({ length: 20_000 }, (_, n) => usd("2026-10-03", "0.01", `account ${n}`));
-    const document = documentOf(days);
-    expect(await book.importPreviewed(document)).toMatchObject({ outcome: "imported", added: 20_000 });
-    expect(await book.preview(document)).toMatchObject({ totalUsd: "200", unchanged: { days: 20_000 } });
+    expect(await book.preview(documentOf(days))).toMatchObject({ totalUsd: "200", added: { days: 20_000 } });
     const more = documentOf([...days, usd("2026-10-04", "1")]);
     expect(await book.preview(more)).toMatchObject({ outcome: "invalid", param: "days" });
+    const some = documentOf(days.slice(0, 2_000));
+    expect(await book.importPreviewed(some)).toMatchObject({ outcome: "imported", added: 2_000 });
+    expect(await book.preview(documentOf(days))).toMatchObject({
+      unchanged: { days: 2_000 },
+      added: { days: 18_000 },
+    });
   });
 
   test("of a long account and provider is stored under a run id that fits", async ({ db }) => {
@@ -367,7 +373,7 @@ describe("the operator's command", () => {
     db,
   }) => {
     const book = await createBook(db);
-    const document = documentOf([usd("2026-10-03", "5")]);
+    const document = documentOf([usd("2026-10-03", "5", randomUUID())]);
     const { workspaceId, appId } = book;
     const { state } = await asOperator(db, "preview_costs", [workspaceId, appId, document]);
     expect(await asOperator(db, "import_costs", [workspaceId, appId, document, state])).toMatchObject({ added: 1 });
@@ -376,7 +382,7 @@ describe("the operator's command", () => {
     expect(await asOperator(db, "import_costs", [null, null, document])).toMatchObject({ added: 1 });
     expect(
       await one(db, {
-        sql: "select actor_id, action, target, after ->> 'file' as file from private.admin_audit_log where action = 'costs.import'",
+        sql: "select actor_id, action, target, after ->> 'file' as file from private.admin_audit_log where action = 'costs.import' and created_at = now()",
       }),
     ).toEqual({ actor_id: null, action: "costs.import", target: "costs openai", file: "costs.json" });
   });
@@ -467,8 +473,11 @@ describe("the platform's book", () => {
   test("takes a file from an admin, with a line in the audit log, and leaves workspaces' books alone", async ({
     db,
   }) => {
+    const account = randomUUID();
     const [platform, book] = [await createPlatformBook(db), await createBook(db)];
-    const document = documentOf([usd("2026-10-03", "-5"), usd("2026-10-04", "6")], { provider: "OpenAI" });
+    const document = documentOf([usd("2026-10-03", "-5", account), usd("2026-10-04", "6", account)], {
+      provider: "OpenAI",
+    });
     await book.importPreviewed(documentOf([usd("2026-10-03", "1")]));
     const preview = await platform.preview(document);
     expect(preview).toMatchObject({ outcome: "previewed", added: { days: 2, amountUsd: "1" }, corrected: { days: 0 } });
@@ -477,20 +486,21 @@ describe("the platform's book", () => {
     expect(
       await one(db, {
         sql: `select c.provider, c.amount_usd::float8 as usd, i.workspace_id, i.imported_by
-          from ai.platform_provider_costs c join ai.cost_imports i on i.id = c.import_id where c.amount_usd < 0`,
+          from ai.platform_provider_costs c join ai.cost_imports i on i.id = c.import_id where c.amount_usd < 0 and c.account_id = $1`,
+        values: [account],
       }),
     ).toEqual({ provider: "openai", usd: -5, workspace_id: null, imported_by: platform.id });
     expect(
       await one(db, {
         sql: `select actor_id, reason, target, after ->> 'importId' as import, after ->> 'added' as added
-          from private.admin_audit_log where action = 'costs.import'`,
+          from private.admin_audit_log where action = 'costs.import' and created_at = now()`,
       }),
     ).toEqual({ actor_id: platform.id, reason: "test", target: "costs openai", import: importId, added: "2" });
     expect((await book.list()).totals).toMatchObject({ amountUsd: "1", records: 1 });
     expect(
       await one(db, {
-        sql: "select count(*)::int as n from public.workspace_audit_log where action = 'provider_costs.imported' and workspace_id <> $1",
-        values: [book.workspaceId],
+        sql: "select count(*)::int as n from public.workspace_audit_log where subject_id = $1",
+        values: [importId],
       }),
     ).toEqual({ n: 0 });
   });
@@ -498,10 +508,12 @@ describe("the platform's book", () => {
   test("corrects its days, and refuses one who is not an admin, a state that changed and a bad document", async ({
     db,
   }) => {
+    const account = randomUUID();
     const platform = await createPlatformBook(db);
-    const document = documentOf([usd("2026-10-03", "5")]);
+    const provider = `p-${account}`;
+    const document = documentOf([usd("2026-10-03", "5", account)], { provider });
     const { state } = await platform.preview(document);
-    await platform.importFile(documentOf([usd("2026-10-03", "4")]));
+    await platform.importFile(documentOf([usd("2026-10-03", "4", account)], { provider }));
     expect(await platform.importFile(document, state)).toEqual({
       outcome: "changed",
       refused: "conflict",

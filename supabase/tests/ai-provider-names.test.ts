@@ -195,18 +195,21 @@ const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 describe("concurrent imports", () => {
   pooled("of one file are stored once: the others learn that the book changed", async () => {
-    for (const { preview, importFile } of [
-      await createBook(shared),
-      await createPlatformBook(shared, { pooled: true }),
-    ]) {
-      const days = ["2026-10-01", "2026-10-02", "2026-10-03"].map((day) => usd(day, "1", crypto.randomUUID()));
-      const document = documentOf(days);
-      const { state } = await preview(document);
-      const answers = await Promise.all(Array.from({ length: 20 }, () => importFile(document, state)));
-      const outcomes = answers.map(({ outcome }) => outcome);
-      expect(outcomes.filter((outcome) => outcome === "imported")).toHaveLength(1);
-      expect(outcomes.filter((outcome) => outcome === "changed")).toHaveLength(19);
-      expect(await preview(document)).toMatchObject({ unchanged: { days: 3 }, corrected: { days: 0 } });
+    const [book, platform] = [await createBook(shared), await createPlatformBook(shared, { pooled: true })];
+    const accounts = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+    const document = documentOf(accounts.map((account) => usd("2026-10-01", "1", account)));
+    try {
+      for (const { preview, importFile } of [book, platform]) {
+        const { state } = await preview(document);
+        const answers = await Promise.all(Array.from({ length: 20 }, () => importFile(document, state)));
+        const outcomes = answers.map(({ outcome }) => outcome);
+        expect(outcomes.filter((outcome) => outcome === "imported")).toHaveLength(1);
+        expect(outcomes.filter((outcome) => outcome === "changed")).toHaveLength(19);
+        expect(await preview(document)).toMatchObject({ unchanged: { days: 3 }, corrected: { days: 0 } });
+      }
+    } finally {
+      await shared.query("delete from ai.platform_provider_costs where account_id = any ($1)", [accounts]);
+      await shared.query("delete from private.infrastructure_admins where user_id = $1", [platform.id]);
     }
   });
 

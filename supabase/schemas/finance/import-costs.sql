@@ -21,8 +21,8 @@ begin
     select r.value as record, r.ordinality::integer as place
     from jsonb_array_elements(call -> 'records') with ordinality as r
     order by
-      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C", r.value ->> 'externalRunId' collate "C",
-      r.ordinality
+      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C",
+      r.value ->> 'externalRunId' collate "C", r.ordinality
   loop
     results[item.place] := ai.store_provider_cost(caller.workspace_id, caller.app_id, item.record);
   end loop;

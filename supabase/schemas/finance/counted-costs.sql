@@ -1,0 +1,78 @@
+-- Which imported costs count in totals.
+
+create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (cost ai.cost_book_entries, counted boolean)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with superseded as materialized (
+    select e.id
+    from ai.cost_book_entries e
+    cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
+    where
+      -- Once a query, on an index of such rows alone. Only workspaces have any.
+      (select exists (
+        select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
+      ))
+      and e.book_id = book
+      and e.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and e.occurred_at < window_to
+      and f.id <> e.id
+  ), days as materialized (
+    select
+      d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
+      -- The latest record of a service counts; a day's total replaces its services.
+      row_number() over (
+        partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
+      ) = 1 and (
+        d.service is null
+        or not bool_or(d.service is null) over (partition by d.app_id, d.provider, d.account_id, d.occurred_at)
+      ) as counted
+    from ai.cost_book_entries d
+    where d.granularity = 'account_day'
+      and d.book_id = book
+      and d.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and d.occurred_at < window_to
+      and d.id not in (select s.id from superseded s)
+  )
+  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
+  select c, c.id not in (select s.id from superseded s) and case c.granularity
+    when 'run' then not coalesce(
+      (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
+        in (select d.app_id, d.provider, d.account_id, d.occurred_at from days d),
+      false
+    )
+    else c.id in (select d.id from days d where d.counted)
+  end
+  from ai.cost_book_entries c
+  where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
+$$;
+comment on function ai.provider_costs_in_totals(uuid, timestamptz, timestamptz) is
+  'Returns a book''s imported costs of a half-open range, and whether each counts in totals. A run does not when its '
+  'account''s day is known, within the range or not, so that adjacent ranges add up. A service''s day does not when the '
+  'account''s day has a total. Of older rows that differ only in the case of the provider, the last observed counts.';
+
+create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
+  select exists (
+    select
+    from ai.external_provider_costs o
+    where o.workspace_id = (entry).book_id
+      and o.app_id = (entry).app_id
+      and o.external_run_id = (entry).external_run_id
+      and o.provider <> lower(o.provider)
+  ) and exists (
+    select
+    from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
+    where f.id <> (entry).id
+  )
+$$;
+comment on function ai.is_superseded_cost(ai.cost_book_entries) is
+  'Whether the same record was observed later under another spelling of its provider.';

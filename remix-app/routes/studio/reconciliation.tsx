@@ -70,7 +70,7 @@ export default function ReconciliationPage() {
       <ClashCard clashes={clashes} />
       <Card
         title={monthName(asked.month)}
-        lead="Days are in UTC. An invoice for several months counts in each by its days."
+        lead="Runs count by UTC day, imported costs by the provider’s date. An invoice for several months counts in each by its days."
       >
         <ReconciliationTable
           cells={cells}

@@ -107,6 +107,8 @@ async function review(
   const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
+  // What changed may be that it was imported: a double click, or another person with the same file.
+  const imported = previewed !== null && previewed.added.days + previewed.corrected.days === 0;
   const { fileName, formatName, rows, skipped, notes } = file;
   return {
     at: "review",
@@ -123,7 +125,7 @@ async function review(
       errors: { ...("errors" in read && form.has("reviewedSource") ? read.errors : {}), ...errorOf(invalid) },
       preview: previewed,
       previewed: previewed && "document" in read ? hashOf(read.document) : null,
-      again,
+      again: imported ? null : again,
     },
   };
 }

@@ -18,13 +18,13 @@ drop function ai.invoice_summary(ai.external_provider_invoices);
 
 drop function ai.reconciled_costs(uuid, timestamp with time zone, timestamp with time zone);
 
+drop function ai.provider_costs_in_totals(uuid, timestamp with time zone, timestamp with time zone);
+
 drop function ai.invoice_comparison(uuid, jsonb, uuid);
 
 drop function ai.store_provider_invoice(uuid, uuid, jsonb);
 
 drop function ai.find_invoice(uuid, uuid, jsonb, text);
-
-drop function ai.provider_costs_in_totals(uuid, timestamp with time zone, timestamp with time zone);
 
 drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
 
@@ -432,6 +432,77 @@ as $$
   end
 $$;
 
+create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (cost ai.cost_book_entries, counted boolean)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  with superseded as materialized (
+    select e.id
+    from ai.cost_book_entries e
+    cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
+    where
+      -- Once a query, on an index of such rows alone. Only workspaces have any.
+      (select exists (
+        select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
+      ))
+      and e.book_id = book
+      and e.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and e.occurred_at < window_to
+      and f.id <> e.id
+  ), days as materialized (
+    select
+      d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
+      -- The latest record of a service counts; a day's total replaces its services.
+      row_number() over (
+        partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
+      ) = 1 and (
+        d.service is null
+        or not bool_or(d.service is null) over (partition by d.app_id, d.provider, d.account_id, d.occurred_at)
+      ) as counted
+    from ai.cost_book_entries d
+    where d.granularity = 'account_day'
+      and d.book_id = book
+      and d.occurred_at >= date_trunc('day', window_from, 'UTC')
+      and d.occurred_at < window_to
+      and d.id not in (select s.id from superseded s)
+  )
+  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
+  select c, c.id not in (select s.id from superseded s) and case c.granularity
+    when 'run' then not coalesce(
+      (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
+        in (select d.app_id, d.provider, d.account_id, d.occurred_at from days d),
+      false
+    )
+    else c.id in (select d.id from days d where d.counted)
+  end
+  from ai.cost_book_entries c
+  where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
+$$;
+
+create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
+  select exists (
+    select
+    from ai.external_provider_costs o
+    where o.workspace_id = (entry).book_id
+      and o.app_id = (entry).app_id
+      and o.external_run_id = (entry).external_run_id
+      and o.provider <> lower(o.provider)
+  ) and exists (
+    select
+    from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
+    where f.id <> (entry).id
+  )
+$$;
+
 -- Definer: as ai.list_linked_apps.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql
@@ -714,8 +785,8 @@ begin
     select r.value as record, r.ordinality::integer as place
     from jsonb_array_elements(call -> 'records') with ordinality as r
     order by
-      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C", r.value ->> 'externalRunId' collate "C",
-      r.ordinality
+      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C",
+      r.value ->> 'externalRunId' collate "C", r.ordinality
   loop
     results[item.place] := ai.store_provider_cost(caller.workspace_id, caller.app_id, item.record);
   end loop;
@@ -1304,75 +1375,22 @@ begin
 end
 $$;
 
-create or replace function ai.provider_costs_in_totals(book uuid, window_from timestamptz, window_to timestamptz)
-  returns table (cost ai.cost_book_entries, counted boolean)
+create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
+  returns jsonb
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  with superseded as materialized (
-    select e.id
-    from ai.cost_book_entries e
-    cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
-    where
-      -- Once a query, on an index of such rows alone. Only workspaces have any.
-      (select exists (
-        select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
-      ))
-      and e.book_id = book
-      and e.occurred_at >= date_trunc('day', window_from, 'UTC')
-      and e.occurred_at < window_to
-      and f.id <> e.id
-  ), days as materialized (
-    select
-      d.id, d.app_id, d.provider, d.account_id, d.occurred_at,
-      -- The latest record of a service counts; a day's total replaces its services.
-      row_number() over (
-        partition by d.app_id, d.provider, d.account_id, d.occurred_at, d.service order by d.observed_at desc, d.id desc
-      ) = 1 and (
-        d.service is null
-        or not bool_or(d.service is null) over (partition by d.app_id, d.provider, d.account_id, d.occurred_at)
-      ) as counted
-    from ai.cost_book_entries d
-    where d.granularity = 'account_day'
-      and d.book_id = book
-      and d.occurred_at >= date_trunc('day', window_from, 'UTC')
-      and d.occurred_at < window_to
-      and d.id not in (select s.id from superseded s)
+  select jsonb_build_object(
+    'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where t.counted), 0))::text,
+    'records', count(*),
+    'replacedRecords', count(*) filter (where not t.counted),
+    'replacedUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where not t.counted), 0))::text
   )
-  -- Subqueries and no joins: they are hashed, however few rows the planner expects of a book that has just grown.
-  select c, c.id not in (select s.id from superseded s) and case c.granularity
-    when 'run' then not coalesce(
-      (c.app_id, c.provider, c.account_id, date_trunc('day', c.occurred_at, 'UTC'))
-        in (select d.app_id, d.provider, d.account_id, d.occurred_at from days d),
-      false
-    )
-    else c.id in (select d.id from days d where d.counted)
-  end
-  from ai.cost_book_entries c
-  where c.book_id = book and c.occurred_at >= window_from and c.occurred_at < window_to
-$$;
-
-create or replace function ai.is_superseded_cost(entry ai.cost_book_entries) returns boolean
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  -- The partial index holds only rows whose providers are not normalised. Without one, no other row can be the same record.
-  select exists (
-    select
-    from ai.external_provider_costs o
-    where o.workspace_id = (entry).book_id
-      and o.app_id = (entry).app_id
-      and o.external_run_id = (entry).external_run_id
-      and o.provider <> lower(o.provider)
-  ) and exists (
-    select
-    from ai.find_cost((entry).book_id, (entry).app_id, (entry).provider, (entry).account_id, (entry).external_run_id) f
-    where f.id <> (entry).id
-  )
+  from ai.provider_costs_in_totals(workspace, window_from, window_to) t
+  where (filter ->> 'provider' is null or (t.cost).provider = ai.provider_name(filter ->> 'provider'))
+    and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 
 create or replace function ai.cost_import_summary(of_import_id uuid) returns jsonb
@@ -2234,24 +2252,6 @@ as $$
   from ai.workspaces_with_books() as w (id)
   cross join lateral ai.booked_costs(w.id, first_day::timestamptz, end_day::timestamptz) b
   where b.provider = of_provider
-$$;
-
-create or replace function ai.provider_cost_totals(workspace uuid, window_from timestamptz, window_to timestamptz, filter jsonb)
-  returns jsonb
-  language sql
-  stable
-  security invoker
-  set search_path = ''
-as $$
-  select jsonb_build_object(
-    'amountUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where t.counted), 0))::text,
-    'records', count(*),
-    'replacedRecords', count(*) filter (where not t.counted),
-    'replacedUsd', trim_scale(coalesce(sum((t.cost).amount_usd) filter (where not t.counted), 0))::text
-  )
-  from ai.provider_costs_in_totals(workspace, window_from, window_to) t
-  where (filter ->> 'provider' is null or (t.cost).provider = ai.provider_name(filter ->> 'provider'))
-    and (not filter ? 'accountId' or (t.cost).account_id is not distinct from filter ->> 'accountId')
 $$;
 
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb

@@ -334,10 +334,14 @@ describe("a change of the books", () => {
     expect(done.status).toBe(303);
     const newer = await importFile(openAiCosts([[3, "2", "proj_1"]]), { provider, fields: {} });
     expect(newer.done.status).toBe(303);
-    for (const wrong of [{ reason: "" }, { confirmation: "openai" }]) {
+    for (const [wrong, fields] of [
+      [{ reason: "" }, ["reason"]],
+      [{ confirmation: "openai" }, ["confirmation"]],
+      [{ reason: " ", confirmation: "" }, ["reason", "confirmation"]],
+    ] as const) {
       const refused = await admin.browser.post("/admin/books/import", { ...confirmed, ...wrong });
       expect(refused.status).toBe(400);
-      expect(refused.text).toMatch(/id="(reason|confirmation)-error"/);
+      expect([...refused.text.matchAll(/id="(\w+)-error" class/g)].map(([, name]) => name)).toEqual(fields);
     }
     const invoice = { provider, accountId: "proj_1", reference: "G-1", amountUsd: "1" };
     const { confirmed: entry } = await enterInvoice(invoice);

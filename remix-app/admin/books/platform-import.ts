@@ -4,7 +4,7 @@ import { problem } from "../../http/problem.ts";
 import { importAnswer, importReceipt, previewAnswer } from "../../studio/costs/cost-import/import-answers.ts";
 import { type CostBook, type ImportEntry, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
 import { callFunction } from "../../supabase/data-api.ts";
-import { askConsole, confirmedChangeSchema, confirms } from "../console-change.ts";
+import { askConsole, confirms, reasonSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 
 /** Returns the platform's book, as an admin imports into it for a reason. Both functions throw 503 UNAVAILABLE. */
@@ -52,13 +52,13 @@ export async function takePlatformStep(
 
 /** What is wrong with how an import was confirmed, or null. */
 function confirmationErrors(form: FormData): Record<string, string> | null {
-  const asked = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  const provider = String(form.get("provider") ?? "").trim();
-  if (!asked.success) {
-    const { reason, confirmation } = z.flattenError(asked.error).fieldErrors;
-    return { ...(reason?.[0] ? { reason: reason[0] } : {}), ...(confirmation ? { confirmation: typeProvider } : {}) };
-  }
-  return confirms(asked.data.confirmation, provider) ? null : { confirmation: typeProvider };
+  const given = (name: string) => String(form.get(name) ?? "").trim();
+  const reason = reasonSchema.safeParse(given("reason"));
+  const errors = {
+    ...(reason.success ? {} : { reason: reason.error.issues[0]?.message ?? "" }),
+    ...(confirms(given("confirmation"), given("provider")) ? {} : { confirmation: typeProvider }),
+  };
+  return Object.keys(errors).length > 0 ? errors : null;
 }
 
 const typeProvider = "Type the provider’s name as it is entered above. Nothing was stored.";

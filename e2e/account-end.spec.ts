@@ -46,7 +46,7 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   const other = await (await browser.newContext()).newPage();
   await enter(other, colleague, `${pathname}${search}`);
   await other.getByRole("button", { name: "Join workspace" }).click();
-  await expect(other.getByRole("heading", { level: 1, name: "Left behind" })).toBeVisible();
+  await expect(other.getByText("Workspace: Left behind")).toBeVisible();
 
   await page.goto("/settings/security/delete-account");
   await expect(page.getByRole("main")).toContainText("Left behind");

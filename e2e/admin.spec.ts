@@ -39,7 +39,7 @@ test("the demo admin signs in with a code, finds an account, and is asked before
   await signIn(page, admin, { at: "/login?returnUrl=/" });
   await page.getByLabel("6-digit code").fill(codeOf({ secret: admin.totpSecret }));
   await press(page, "Verify");
-  await page.getByRole("link", { name: "Open the console" }).click();
+  await page.getByRole("link", { name: "Admin console" }).click();
 
   await findAccount(page, member);
   await expectWellMade(page);

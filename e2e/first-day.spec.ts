@@ -101,8 +101,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
   const keys = await test.step("a member requests approval where they would create a key", async () => {
     await enter(page, member, "/");
     await page.getByRole("link", { name: /Personal/ }).click();
-    await page.getByRole("link", { name: "AI studio" }).click();
-    await page.getByRole("link", { name: "Create a key" }).click();
+    await page.getByRole("link", { name: "Request approval" }).click();
     await page.getByLabel("What are the keys for?").fill(`Summaries ${unique}`);
     await press(page, "Request approval");
     await expect(page.getByRole("heading", { name: "Waiting for approval" })).toBeVisible();

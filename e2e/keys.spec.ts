@@ -141,8 +141,7 @@ test("without an approval keys are listed, and the page requests it and withdraw
 }) => {
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
-  await page.getByRole("link", { name: "AI studio" }).click();
-  await page.getByRole("link", { name: "Keys" }).click();
+  await page.getByRole("link", { name: "API keys" }).click();
   await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);
   await page.getByLabel("What are the keys for?").fill("Nightly summaries");
   await page.getByRole("button", { name: "Request approval" }).click();

@@ -4,7 +4,7 @@ test("a form that is sent twice at once is sent once", async ({ page, member }) 
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Twice");
   await page.getByRole("button", { name: "Create workspace" }).dblclick();
-  await expect(page.getByRole("heading", { level: 1, name: "Twice" })).toBeVisible();
+  await expect(page.getByText("Workspace: Twice", { exact: true })).toBeVisible();
   await page.goto("/workspaces");
   await expect(page.getByRole("link", { name: /Twice/ })).toHaveCount(1);
 });
@@ -20,7 +20,7 @@ test("a form can be sent again once it is answered", async ({ page, member }) =>
   }
   await page.getByLabel("Name").fill("Third time");
   await page.getByRole("button", { name: "Create workspace" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "Third time" })).toBeVisible();
+  await expect(page.getByText("Workspace: Third time", { exact: true })).toBeVisible();
 });
 
 test("without a connection a form keeps what was typed and says so, and a page offers to try again", async ({
@@ -36,7 +36,7 @@ test("without a connection a form keeps what was typed and says so, and a page o
   await expect(page.getByLabel("Name")).toHaveValue("Offline");
   await context.setOffline(false);
   await page.getByRole("button", { name: "Create workspace" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "Offline" })).toBeVisible();
+  await expect(page.getByText("Workspace: Offline", { exact: true })).toBeVisible();
 });
 
 test("a form that gets no answer is as it was sent, once its page is back", async ({ page, member }) => {
@@ -69,7 +69,7 @@ test("a form reaches a server on this machine, though the machine has no network
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("On a train");
   await page.getByRole("button", { name: "Create workspace" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "On a train" })).toBeVisible();
+  await expect(page.getByText("Workspace: On a train", { exact: true })).toBeVisible();
 });
 
 test("a page that a script brings is announced, and the keyboard goes on from its beginning", async ({
@@ -79,29 +79,28 @@ test("a page that a script brings is announced, and the keyboard goes on from it
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Members", exact: true }).press("Enter");
-  await expect(page.getByRole("heading", { level: 2, name: "Members" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Members" })).toBeVisible();
   await expect(page.getByRole("main")).toBeFocused();
   await expect(page.locator("[aria-live=polite]", { hasText: "Members · " })).toHaveText(await page.title());
   await page.keyboard.press("Tab");
-  await expect(page.getByRole("navigation", { name: "Workspace" }).getByRole("link").first()).toBeFocused();
+  await expect(page.getByRole("main").getByRole("link").first()).toBeFocused();
 });
 
 test("a page that a script brings begins at its top, and back leads to where one was", async ({ page, member }) => {
-  await page.setViewportSize({ width: 1000, height: 300 });
+  await page.setViewportSize({ width: 1100, height: 300 });
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
-  await page.getByRole("link", { name: "AI studio" }).click();
-  await page.getByRole("link", { name: "Policy" }).click();
-  await expect(page.getByRole("heading", { level: 2, name: "Policy", exact: true })).toBeVisible();
+  await page.getByRole("link", { name: "AI policy" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "AI policy" })).toBeVisible();
   await page.evaluate("scrollTo(0, 500)");
   const before = await page.evaluate("scrollY");
   expect(before).toBeGreaterThan(200);
   // By no pointer, which would scroll there first.
   await page.getByRole("link", { name: "Budgets" }).dispatchEvent("click");
-  await expect(page.getByRole("heading", { level: 2, name: "Budgets", exact: true })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Budgets" })).toBeVisible();
   await expect.poll(() => page.evaluate("scrollY")).toBe(0);
   await page.goBack();
-  await expect(page.getByRole("heading", { level: 2, name: "Policy", exact: true })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "AI policy" })).toBeVisible();
   await expect.poll(() => page.evaluate("scrollY")).toBe(before);
 });
 
@@ -123,16 +122,16 @@ test("a page that takes long to come shows its outline in place of what it takes
   });
   await page.getByRole("link", { name: "Members", exact: true }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/members$/);
-  // The frame that both share stays, with what can be pressed in it.
+  // The navigation stays, with what can be pressed in it.
   await expect(page.getByRole("navigation", { name: "Workspace" })).toBeVisible();
   await expect(page.getByLabel("Name")).toBeHidden();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   // Another choice in the meantime, and in the end the page itself.
-  await page.getByRole("link", { name: "AI studio" }).click();
+  await page.getByRole("link", { name: "Usage" }).click();
   await expect(outline).toHaveAttribute("data-outline", /\/ai$/);
   go();
-  await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Usage" })).toBeVisible();
   await expect(outline).toHaveCount(0);
 });
 

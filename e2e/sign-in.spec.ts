@@ -84,7 +84,7 @@ test("a protected page asks for a sign-in and then shows itself", async ({ page,
   await expectFitsSmallScreens(page);
 
   await page.getByRole("main").getByRole("link").first().click();
-  await expect(page.getByText("About this workspace")).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Get started" })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });

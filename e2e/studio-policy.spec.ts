@@ -29,7 +29,7 @@ async function look(page: Page): Promise<void> {
 test("policy, budgets and credits are set and read, with scripts and without", async ({ page, browser, member }) => {
   const workspaceId = await workspaceOf(member, 60);
   await enter(page, member, `/workspaces/${workspaceId}/ai/policy`);
-  await expect(page.getByRole("heading", { level: 2, name: "Policy" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "AI policy" })).toBeVisible();
   const plain = await withoutScripts(page, browser);
   await plain.goto(page.url());
 

@@ -32,7 +32,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
 }) => {
   const workspaceId = await workspaceOf(member, 60);
   await enter(page, member, `/workspaces/${workspaceId}/ai`);
-  await expect(page.getByRole("heading", { level: 2, name: "Overview" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Usage" })).toBeVisible();
   await expect(page.getByRole("img", { name: /Spend by day/ })).toBeVisible();
   await expect(page.getByRole("table", { name: "Usage by day" }).getByRole("row")).toHaveCount(31);
   await expectAccessible(page);
@@ -63,7 +63,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await plain.getByRole("link", { name: lastWeek }).click();
   await expect(plain.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(2);
 
-  await page.getByRole("navigation", { name: "AI studio" }).getByRole("link", { name: "Runs" }).click();
+  await page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Runs" }).click();
   await expect(page.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(51);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -78,7 +78,7 @@ test("the studio shows what is used, in a range of the address, with scripts and
   await expect(page.getByRole("link", { name: "All time" })).toHaveAttribute("aria-current", "true");
   await expect(rows).toHaveCount(10);
   await page.getByRole("link", { name: "a-model-with-a-rather-long-name" }).first().click();
-  await expect(page.getByRole("heading", { level: 2, name: "Run" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "Run" })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });

@@ -37,7 +37,6 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
     await signIn(page, demo);
   },
   "Demo workspace": ({ page }) => page.getByRole("link", { name: /Demo workspace/ }).click(),
-  "AI studio": ({ page }) => page.getByRole("link", { name: "AI studio" }).click(),
   Runs: async ({ page }) => {
     await page.getByRole("link", { name: "Runs", exact: true }).click();
     await page
@@ -48,8 +47,8 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
       await expect(page.getByText(figure, { exact: true })).toBeVisible();
     }
   },
-  Keys: async ({ page }) => {
-    await page.getByRole("link", { name: "Keys", exact: true }).click();
+  "API keys": async ({ page }) => {
+    await page.getByRole("link", { name: "API keys", exact: true }).click();
     await expect(page.getByRole("link", { name: "New key" })).toBeVisible();
   },
   "Sign in": async ({ page }) => {

@@ -15,7 +15,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await enter(page, member, "/workspaces");
   await page.getByLabel("Name").fill("Orbit");
   await page.getByRole("button", { name: "Create workspace" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "Orbit" })).toBeVisible();
+  await expect(page.getByText("Workspace: Orbit", { exact: true })).toBeVisible();
 
   await page.getByRole("link", { name: "Members" }).click();
   await page.getByLabel("Email").fill("not an address");
@@ -34,7 +34,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expectAccessible(invited);
   await expectFitsSmallScreens(invited);
   await invited.getByRole("button", { name: "Join workspace" }).click();
-  await expect(invited.getByRole("heading", { level: 1, name: "Orbit" })).toBeVisible();
+  await expect(invited.getByText("Workspace: Orbit", { exact: true })).toBeVisible();
   await invited.goto(link);
   await expect(invited.getByRole("heading", { level: 1 })).toHaveText("This invitation no longer works");
 
@@ -42,7 +42,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await page.getByRole("link", { name: "Settings" }).click();
   await page.getByLabel("Name").fill("Orbit two");
   await page.getByRole("button", { name: "Save name" }).click();
-  await expect(page.getByRole("heading", { level: 1, name: "Orbit two" })).toBeVisible();
+  await expect(page.getByText("Workspace: Orbit two", { exact: true })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Hand over", exact: true }).click();

@@ -23,6 +23,7 @@ import { InlineScript, useNonce } from "./ui/inline-script.tsx";
 import { Link } from "./ui/link.tsx";
 import { PageArrival } from "./ui/page-arrival.tsx";
 import progressiveScript from "./ui/progressive.js?raw";
+import searchKeyScript from "./ui/search-key.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
 import { SessionNotice } from "./ui/session-notice.tsx";
 import { type Site, useSite } from "./ui/site.ts";
@@ -57,7 +58,11 @@ export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
     account: auth.status === "authenticated" ? auth.claims.sub : "",
     user:
       state.status === "alive"
-        ? { email: state.facts.user.email ?? "", displayName: state.facts.user.displayName }
+        ? {
+            email: state.facts.user.email ?? "",
+            displayName: state.facts.user.displayName,
+            infrastructureAdmin: state.facts.infrastructureAdmin,
+          }
         : null,
     accounts: context.session.accounts.map(({ id, email, displayName, active, requiresReauth }) => ({
       id,
@@ -98,6 +103,7 @@ export function Layout({ children }: { children: ReactNode }) {
           <InlineScript source={progressiveScript} />
         )}
         <InlineScript source={sessionChannelScript} />
+        <InlineScript source={searchKeyScript} />
       </body>
     </html>
   );

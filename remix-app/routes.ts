@@ -64,7 +64,7 @@ export default [
   route("workspaces/:workspaceId/roles/:roleId", "routes/workspaces/role.tsx"),
   route("workspaces/:workspaceId/settings", "routes/workspaces/settings.tsx"),
   route("workspaces/:workspaceId/activity", "routes/workspaces/activity.tsx"),
-  route("workspaces/:workspaceId/ai", "routes/studio/overview.tsx"),
+  route("workspaces/:workspaceId/ai", "routes/studio/usage.tsx"),
   route("workspaces/:workspaceId/ai/usage.csv", "routes/studio/usage-csv.ts"),
   route("workspaces/:workspaceId/ai/runs", "routes/studio/runs.tsx"),
   route("workspaces/:workspaceId/ai/runs.csv", "routes/studio/runs-csv.ts"),

@@ -24,7 +24,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
       caption="Workspaces that wait for approval"
       rows={waiting}
       rowKey={({ id }) => id}
-      empty="No open requests. Members request approval on their workspace's Keys page, and you get an email."
+      empty="No open requests. Members request approval on their workspace's API keys page, and you get an email."
       columns={[
         {
           label: "Workspace",

@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
-import { ButtonLink, buttonClass } from "../ui/button.tsx";
+import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { Link } from "../ui/link.tsx";
@@ -20,12 +20,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { requestId } = context;
   const { workspaces, nextCursor } = await listWorkspaces(user, { limit: workspacesShown, requestId });
-  const { infrastructureAdmin } = user;
-  return { infrastructureAdmin, workspaces, more: nextCursor !== null, gatewayUrl: `${context.env.AI_URL}/v1` };
+  return { workspaces, more: nextCursor !== null, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function HomePage() {
-  const { infrastructureAdmin, workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
   return (
     <AppPage title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
@@ -43,16 +42,6 @@ export default function HomePage() {
         >
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>
-        {infrastructureAdmin ? (
-          <Card
-            title="Console"
-            lead="You look after this service: its accounts, apps and models. It asks for your authenticator's code."
-            action={
-              // Its pages are not hydrated, so the browser itself goes there.
-              <ButtonLink href="/admin">Open the console</ButtonLink>
-            }
-          />
-        ) : null}
       </div>
     </AppPage>
   );

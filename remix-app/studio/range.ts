@@ -49,6 +49,11 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
 
+/** The date so many days after a midnight in UTC. */
+export function dayAfter(midnight: string, days: number): string {
+  return new Date(Date.parse(midnight) + days * dayMs).toISOString().slice(0, 10);
+}
+
 function faultOf(from: string, to: string): string | null {
   if (!date.safeParse(from).success || !date.safeParse(to).success) return "Enter the first and the last day.";
   if (!years.test(from) || !years.test(to)) return "Days are of the years 2000 to 2999.";

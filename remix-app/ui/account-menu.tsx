@@ -9,7 +9,7 @@ const menuId = "account-menu";
 const part = "border-line border-b p-1.5";
 
 export interface AccountMenuProps {
-  user: { email: string; displayName: string | null };
+  user: { email: string; displayName: string | null; infrastructureAdmin: boolean };
   /** Of this browser, the active one first. */
   accounts: readonly (ListedAccount & { active: boolean })[];
   theme: Theme;
@@ -36,7 +36,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
       <div
         id={menuId}
         {...{ popover: "auto" }}
-        className="fixed inset-auto top-13 right-4 m-0 max-h-[calc(100dvh-4.5rem)] w-80 max-w-[calc(100vw-2rem)] overflow-y-auto rounded-card border border-line bg-raised p-0 text-ink shadow-lg lg:right-[max(1rem,calc(50vw-31rem))]"
+        className="fixed inset-auto top-13 right-4 m-0 max-h-[calc(100dvh-4.5rem)] w-80 max-w-[calc(100vw-2rem)] overflow-y-auto rounded-card border border-line bg-raised p-0 text-ink shadow-lg"
       >
         <div className={part}>
           <ul aria-label="Accounts">
@@ -70,6 +70,15 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           {others.length > 0 ? (
             <a href="/accounts" className="menu-item">
               Manage accounts
+            </a>
+          ) : null}
+          {/* In the header where it has room for them. */}
+          <a href="/docs/api" className="menu-item sm:hidden">
+            Docs
+          </a>
+          {user.infrastructureAdmin ? (
+            <a href="/admin" className="menu-item sm:hidden">
+              Admin console
             </a>
           ) : null}
         </div>

@@ -1,4 +1,4 @@
-import { useNavigation } from "@remix-run/react";
+import { useLocation, useNavigation } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { AccountMenu } from "./account-menu.tsx";
 import { Link, SectionLink } from "./link.tsx";
@@ -11,18 +11,16 @@ export interface AppPageProps {
   lead?: ReactNode;
   /** What can be done with the whole page, such as downloading its CSV. */
   actions?: ReactNode;
-  /** The path below which pages share what is around the content of this one. */
-  shared?: string;
+  /** The pages that this one belongs to, as SectionNav shows them. */
+  nav?: ReactNode;
   children: ReactNode;
 }
 
-const sections = [
-  { to: "/", label: "Home" },
-  { to: "/workspaces", label: "Workspaces" },
-] as const;
+const headerLink =
+  "rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8";
 
-/** The frame of every signed-in page: the mark, the sections, the account menu, and one heading. */
-export function AppPage({ title, lead, actions, shared, children }: AppPageProps) {
+/** The frame of every signed-in page: header, navigation, and the page's name as its heading. */
+export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
   const site = useSite();
   return (
     <>
@@ -34,7 +32,7 @@ export function AppPage({ title, lead, actions, shared, children }: AppPageProps
       </a>
       <LoadingBar />
       <header className="border-line border-b bg-surface">
-        <div className="mx-auto flex h-14 w-full max-w-5xl items-center gap-4 px-4 sm:gap-8">
+        <div className="flex h-14 items-center gap-4 px-4 sm:gap-8">
           <Link to="/" className="inline-flex items-center rounded-button">
             <span className="sr-only sm:not-sr-only sm:inline-flex">
               <Mark />
@@ -44,36 +42,51 @@ export function AppPage({ title, lead, actions, shared, children }: AppPageProps
             </span>
           </Link>
           <nav aria-label="Sections" className="flex flex-1 gap-1">
-            {sections.map(({ to, label }) => (
-              <SectionLink
-                key={to}
-                to={to}
-                className="rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8"
-              >
-                {label}
-              </SectionLink>
-            ))}
+            <SectionLink to="/workspaces" className={headerLink}>
+              Workspaces
+            </SectionLink>
+            {/* Without the framework's script, so the browser itself goes there; on small screens in the account menu. */}
+            <a href="/docs/api" className={`${headerLink} max-sm:hidden sm:ml-auto`}>
+              Docs
+            </a>
+            {site?.user?.infrastructureAdmin ? <ConsoleLink /> : null}
           </nav>
           <AccountMenu
-            user={site?.user ?? { email: "", displayName: null }}
+            user={site?.user ?? { email: "", displayName: null, infrastructureAdmin: false }}
             accounts={site?.accounts ?? []}
             theme={site?.theme ?? "system"}
           />
         </div>
       </header>
-      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-5xl px-4 py-8 outline-none sm:py-10">
-        <UntilNextPage frames={0} shared={shared}>
-          <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
-            <div className="min-w-0 flex-1 basis-56 space-y-1">
-              <h1 className="font-semibold text-display tracking-tight">{title}</h1>
-              {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+      <div className={nav ? "min-h-[calc(100dvh-3.5625rem)] lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]" : undefined}>
+        {nav}
+        <main
+          id="content"
+          tabIndex={-1}
+          className="@container mx-auto w-full max-w-5xl px-4 py-6 outline-none sm:py-8 lg:col-start-2 lg:px-8"
+        >
+          <UntilNextPage>
+            <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+              <div className="min-w-0 flex-1 basis-56 space-y-1">
+                <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+                {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+              </div>
+              {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
             </div>
-            {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
-          </div>
-          {children}
-        </UntilNextPage>
-      </main>
+            {children}
+          </UntilNextPage>
+        </main>
+      </div>
     </>
+  );
+}
+
+function ConsoleLink() {
+  const within = `${useLocation().pathname}/`.startsWith("/admin/");
+  return (
+    <a href="/admin" aria-current={within ? "page" : undefined} className={`${headerLink} max-sm:hidden`}>
+      Admin console
+    </a>
   );
 }
 

@@ -30,7 +30,7 @@ export interface DataTableProps<Row> {
 
 const heads = {
   sm: { head: "sr-only text-muted text-small sm:not-sr-only", row: "sm:border-line sm:border-b" },
-  lg: { head: "sr-only text-muted text-small lg:not-sr-only", row: "lg:border-line lg:border-b" },
+  lg: { head: "sr-only text-muted text-small @[58rem]:not-sr-only", row: "@[58rem]:border-line @[58rem]:border-b" },
 } as const;
 
 /**

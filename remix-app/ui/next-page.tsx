@@ -45,36 +45,24 @@ function useFocusBack(focused: Element | null | undefined): void {
   }, [focused, here]);
 }
 
-export interface UntilNextPageProps {
-  /** How many frames of pages there are around this one. */
-  frames: 0 | 1 | 2;
-  /** The path of a frame within this one, which the pages below it share: for those it stays. */
-  shared?: string | undefined;
-  children: ReactNode;
-}
-
 /** What a frame holds; while a page is on its way that takes more than a moment, the outline of that one. */
-export function UntilNextPage({ frames, shared, children }: UntilNextPageProps) {
+export function UntilNextPage({ children }: { children: ReactNode }) {
   const content = useRef<HTMLDivElement>(null);
   const next = useNextPage(content);
-  const leaves = next !== undefined && !(shared !== undefined && isWithin(next.path, shared));
-  useFocusBack(leaves ? next.focused : undefined);
+  useFocusBack(next?.focused);
   return (
     <>
       {/* Hidden and not taken away: where no page comes, what was typed is still there. */}
-      <div ref={content} hidden={leaves} className="space-y-6">
+      <div ref={content} hidden={next !== undefined} className="space-y-6">
         {children}
       </div>
       {/* As high as that, so that nothing scrolls, and where it is seen however far down that was. */}
-      {leaves ? (
+      {next ? (
         <div style={{ minHeight: next.height }}>
-          <Outline path={next.path} frames={frames} />
+          <h1 className="sr-only">Loading</h1>
+          <Outline path={next.path} />
         </div>
       ) : null}
     </>
   );
-}
-
-function isWithin(path: string, frame: string): boolean {
-  return path === frame || path.startsWith(`${frame}/`);
 }

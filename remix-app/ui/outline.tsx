@@ -35,6 +35,7 @@ const card = <Lines count={4} titled />;
 
 /** What stands under the heading of pages, by the end of their paths; of others, two cards. */
 const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
+  [/^\/workspaces\/[^/]+$/, [figures, chart, card]],
   [/\/ai$/, [range, figures, chart, table]],
   [/\/ai\/(credits|costs|reconciliation)$/, [range, figures, card]],
   [/\/ai\/runs$/, [range, table]],
@@ -45,25 +46,12 @@ const contents: readonly (readonly [RegExp, readonly ReactElement[]])[] = [
   [/\/activity$/, [card]],
 ];
 
-/**
- * The outline of a page that is on its way. It says nothing by itself: the frame's loading bar does.
- * @param frames how many frames around its content are there already: none, the workspace's, the studio's
- */
-export function Outline({ path, frames }: { path: string; frames: 0 | 1 | 2 }) {
+/** The outline of a page that is on its way. It says nothing by itself: the frame's loading bar does. */
+export function Outline({ path }: { path: string }) {
   const blocks = contents.find(([end]) => end.test(path))?.[1] ?? [card, card];
-  const inWorkspace = /^\/workspaces\/[^/]+/.test(path);
-  const inStudio = /^\/workspaces\/[^/]+\/ai(\/|$)/.test(path);
   return (
     <div aria-hidden="true" className="appearing sticky top-8 space-y-6" data-outline={path}>
-      {frames === 0 ? <span className={`${bar} h-[2.1875rem] w-56 max-w-full`} /> : null}
-      {frames === 0 && inWorkspace ? <span className={`${bar} h-10 w-full max-w-xl`} /> : null}
-      {frames < 2 && inStudio ? <span className={`${bar} h-10 w-full max-w-2xl`} /> : null}
-      {inStudio ? (
-        <span className="block space-y-2">
-          <span className={`${bar} h-6 w-40`} />
-          <span className={`${bar} h-4 w-full max-w-prose`} />
-        </span>
-      ) : null}
+      <span className={`${bar} h-[2.1875rem] w-56 max-w-full`} />
       {Children.toArray(blocks)}
     </div>
   );

@@ -21,19 +21,34 @@ export function SearchForm({
       {Object.entries(keep).map(([name, value]) => (
         <input key={name} type="hidden" name={name} value={value} />
       ))}
-      <div className="min-w-48 flex-1">
-        <Field
-          name="q"
-          type="search"
-          label={label}
-          defaultValue={term}
-          maxLength={maxTermLength}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-        />
-      </div>
+      <SearchField name="q" label={label} term={term} />
       <Button variant="secondary">Search</Button>
     </Form>
+  );
+}
+
+/** The field of a search, which "/" focuses (search-key.js). */
+export function SearchField({ name, label, term }: { name: string; label: string; term: string }) {
+  return (
+    <div className="min-w-48 flex-1">
+      <Field
+        name={name}
+        type="search"
+        label={label}
+        defaultValue={term}
+        maxLength={maxTermLength}
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        aria-keyshortcuts="/"
+        // The key is shown as long as this is.
+        placeholder=" "
+        trailing={
+          <span aria-hidden="true" className="search-key">
+            /
+          </span>
+        }
+      />
+    </div>
   );
 }

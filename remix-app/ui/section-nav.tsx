@@ -1,5 +1,6 @@
 import { useLocation } from "@remix-run/react";
-import { ChevronDown } from "lucide-react";
+import { Menu, X } from "lucide-react";
+import type { ReactNode } from "react";
 import { Link } from "./link.tsx";
 
 export interface Section {
@@ -9,41 +10,91 @@ export interface Section {
   also?: string;
 }
 
-export interface SectionNavProps {
-  /** What the sections are of. */
-  label: string;
-  /** The first is the one that a page is of which no other claims. */
-  sections: readonly [Section, ...Section[]];
-  /** Beneath another row of sections. */
-  nested?: boolean;
+export interface SectionGroup {
+  /** Without one, its sections stand for themselves. */
+  label?: string;
+  sections: readonly Section[];
 }
 
+export interface SectionNavProps {
+  /** What the sections are of, for assistive technology. */
+  label: string;
+  /** The same as the button shows it that opens the menu on small screens. */
+  name: string;
+  /** Above the sections, such as what switches between workspaces. */
+  head?: ReactNode;
+  groups: readonly SectionGroup[];
+}
+
+const menuId = "page-menu";
+
 /**
- * The sections that a page is one of: a row of links; where the screen is small and they would fill it, one line that
- * says which it is and opens the others.
+ * The sections that a page is one of: a sidebar from 1024 px, below it a menu that a button opens. Both are one element,
+ * the browser's popover, which styles.css always shows where there is room. So it needs no script.
  */
-export function SectionNav({ label, sections, nested = false }: SectionNavProps) {
+export function SectionNav({ label, name, head, groups }: SectionNavProps) {
   const { pathname } = useLocation();
-  const [first, ...others] = sections;
-  const current =
-    others.find(({ to, also }) => [to, also].some((path) => path && `${pathname}/`.startsWith(`${path}/`))) ?? first;
-  const links = sections.map(({ to, label: text }) => (
-    <Link key={to} to={to} aria-current={to === current.to ? "page" : undefined}>
-      {text}
-    </Link>
-  ));
-  return (
-    <nav aria-label={label} className={nested ? "subsections -mt-4" : "sections"}>
-      <div className="hidden flex-wrap gap-1 border-line border-b pb-2 sm:flex">{links}</div>
-      {/* With another page another one, so that it is closed there. */}
-      <details key={pathname} className="group rounded-card border border-line bg-surface sm:hidden">
-        <summary className="flex min-h-10 cursor-pointer list-none items-center gap-2 rounded-card px-3">
-          <span className="text-muted">{label}</span>
-          <span className="min-w-0 flex-1 truncate font-medium">{current.label}</span>
-          <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted group-open:rotate-180" />
-        </summary>
-        <div className="border-line border-t p-1.5">{links}</div>
-      </details>
-    </nav>
+  const current = currentSection(
+    groups.flatMap(({ sections }) => sections),
+    pathname,
   );
+  return (
+    <>
+      <button
+        type="button"
+        // React 18 does not know this attribute's camel-case name.
+        {...{ popovertarget: menuId }}
+        className="flex h-11 w-full cursor-pointer items-center gap-2.5 border-line border-b bg-surface px-4 text-left hover:bg-sunken lg:hidden"
+      >
+        <Menu aria-hidden="true" className="size-4 shrink-0" />
+        <span className="min-w-0 truncate font-medium">
+          <span className="sr-only">Menu of </span>
+          <bdi>{name}</bdi>
+        </span>
+      </button>
+      {/* The key closes the menu when a script brings another page. */}
+      <nav key={pathname} id={menuId} {...{ popover: "auto" }} aria-label={label} className="side-nav">
+        <div>
+          <button
+            type="button"
+            {...{ popovertarget: menuId, popovertargetaction: "hide" }}
+            className="menu-item lg:hidden"
+          >
+            <X aria-hidden="true" className="size-4" />
+            Close menu
+          </button>
+          {head}
+          {groups.map((group) => (
+            <Group key={group.sections[0]?.to} {...group} current={current} />
+          ))}
+        </div>
+      </nav>
+    </>
+  );
+}
+
+function Group({ label, sections, current }: SectionGroup & { current: Section | undefined }) {
+  const links = sections.map((section) => (
+    <li key={section.to}>
+      <Link to={section.to} aria-current={section === current ? "page" : undefined}>
+        {section.label}
+      </Link>
+    </li>
+  ));
+  if (!label) return <ul>{links}</ul>;
+  const id = `sections-${label.toLowerCase()}`;
+  return (
+    <div>
+      <p id={id}>{label}</p>
+      <ul aria-labelledby={id}>{links}</ul>
+    </div>
+  );
+}
+
+/** Returns the section whose path, or other path, is the longest that a page is at or below. */
+export function currentSection(sections: readonly Section[], pathname: string): Section | undefined {
+  const depth = ({ to, also }: Section) =>
+    Math.max(...[to, also].map((path) => (path && `${pathname}/`.startsWith(`${path}/`) ? path.length : 0)));
+  const [deepest] = sections.toSorted((a, b) => depth(b) - depth(a));
+  return deepest && depth(deepest) > 0 ? deepest : undefined;
 }

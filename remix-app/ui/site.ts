@@ -8,8 +8,8 @@ export interface Site {
   requestId: string;
   /** Whose session this is, for the browser's other tabs; only shown. Empty if signed out. */
   account: string;
-  /** For the account menu; null if signed out. */
-  user: { email: string; displayName: string | null } | null;
+  /** For the header and the account menu; null if signed out. */
+  user: { email: string; displayName: string | null; infrastructureAdmin: boolean } | null;
   /** For the account menu. */
   accounts: (ListedAccount & { active: boolean })[];
 }

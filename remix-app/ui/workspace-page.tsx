@@ -1,32 +1,80 @@
-import type { ReactNode } from "react";
-import { AppPage } from "./app-page.tsx";
-import { UntilNextPage } from "./next-page.tsx";
-import { SectionNav, type SectionNavProps } from "./section-nav.tsx";
+import { AppPage, type AppPageProps } from "./app-page.tsx";
+import { SectionNav } from "./section-nav.tsx";
+import { WorkspaceSwitcher } from "./workspace-switcher.tsx";
 
-export interface WorkspacePageProps {
-  workspace: { id: string; name: string; isOwner: boolean };
-  /** As AppPage has it, of what is below the workspace's sections. */
-  shared?: string;
-  children: ReactNode;
+export interface WorkspacePageProps extends Omit<AppPageProps, "nav"> {
+  workspace: {
+    id: string;
+    name: string;
+    isOwner: boolean;
+    permissions: readonly string[];
+    /** Some of the member's other workspaces, to switch to. */
+    others?: readonly { id: string; name: string }[];
+  };
 }
 
-/** The frame of a workspace's pages: its name, and its sections. */
-export function WorkspacePage({ workspace, shared, children }: WorkspacePageProps) {
+interface WorkspaceSection {
+  path: string;
+  label: string;
+  /** Who sees it: everyone, or members with a permission, or owners. */
+  needs?: "use_ai_studio" | "manage_ai_keys" | "owner";
+}
+
+const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }[] = [
+  { sections: [{ path: "", label: "Overview" }] },
+  {
+    label: "Build",
+    sections: [
+      { path: "/ai/playground", label: "Playground", needs: "use_ai_studio" },
+      { path: "/ai/keys", label: "API keys", needs: "manage_ai_keys" },
+      { path: "/ai/runs", label: "Runs", needs: "use_ai_studio" },
+    ],
+  },
+  {
+    label: "Spend",
+    sections: [
+      { path: "/ai", label: "Usage", needs: "use_ai_studio" },
+      { path: "/ai/budgets", label: "Budgets", needs: "use_ai_studio" },
+      { path: "/ai/credits", label: "Credits", needs: "use_ai_studio" },
+      { path: "/ai/costs", label: "Provider costs", needs: "use_ai_studio" },
+      { path: "/ai/invoices", label: "Invoices", needs: "use_ai_studio" },
+      { path: "/ai/reconciliation", label: "Reconciliation", needs: "use_ai_studio" },
+    ],
+  },
+  {
+    label: "Manage",
+    sections: [
+      { path: "/members", label: "Members" },
+      { path: "/roles", label: "Roles" },
+      { path: "/ai/policy", label: "AI policy", needs: "use_ai_studio" },
+      { path: "/activity", label: "Activity", needs: "owner" },
+      { path: "/settings", label: "Settings" },
+    ],
+  },
+];
+
+/** The frame of a workspace's pages: its sections, as far as the member's role reaches them. */
+export function WorkspacePage({ workspace, ...page }: WorkspacePageProps) {
   const base = `/workspaces/${workspace.id}`;
-  const sections: SectionNavProps["sections"] = [
-    { to: base, label: "Overview" },
-    { to: `${base}/members`, label: "Members" },
-    { to: `${base}/roles`, label: "Roles" },
-    { to: `${base}/ai`, label: "AI studio" },
-    { to: `${base}/settings`, label: "Settings" },
-    ...(workspace.isOwner ? [{ to: `${base}/activity`, label: "Activity" }] : []),
-  ];
+  const isShown = ({ needs }: WorkspaceSection) =>
+    needs === undefined || (needs === "owner" ? workspace.isOwner : workspace.permissions.includes(needs));
+  const shown = groups
+    .map(({ sections, ...group }) => ({
+      ...group,
+      sections: sections.filter(isShown).map(({ path, label }) => ({ to: `${base}${path}`, label })),
+    }))
+    .filter(({ sections }) => sections.length > 0);
   return (
-    <AppPage title={workspace.name} shared={base}>
-      <SectionNav label="Workspace" sections={sections} />
-      <UntilNextPage frames={1} shared={shared}>
-        {children}
-      </UntilNextPage>
-    </AppPage>
+    <AppPage
+      {...page}
+      nav={
+        <SectionNav
+          label="Workspace"
+          name={workspace.name}
+          head={<WorkspaceSwitcher workspace={workspace} others={workspace.others ?? []} />}
+          groups={shown}
+        />
+      }
+    />
   );
 }

@@ -5,6 +5,7 @@ import { problem } from "../http/problem.ts";
 import { type Reader, requireUser, type User } from "../session/user.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { workspaceProblem } from "./failures.ts";
+import { listWorkspaces } from "./list-workspaces.ts";
 import { permissionWords } from "./roles.ts";
 
 export const workspacePermissions = [
@@ -45,6 +46,8 @@ export interface WorkspaceAccess {
   role: string;
   isOwner: boolean;
   permissions: readonly WorkspacePermission[];
+  /** For pages: other workspaces of the caller, the first few. */
+  others?: readonly { id: string; name: string }[];
   /** For studio pages: the credits left for the caller's requests, if low. */
   creditNotice?: CreditNotice | null;
 }
@@ -111,10 +114,29 @@ export async function requireWorkspace(
 ): Promise<FoundWorkspace> {
   const { requestId } = context;
   const user = await requireUser(context, request);
-  const workspace = await getWorkspace(user, { workspaceId: params.workspaceId ?? "", requestId });
-  if (workspace) return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
+  const workspaceId = params.workspaceId ?? "";
+  const [found, others] = await Promise.all([
+    getWorkspace(user, { workspaceId, requestId }),
+    request.method === "GET" && context.surface !== "api" ? readOthers(user, { workspaceId, requestId }) : [],
+  ]);
+  if (found) {
+    const workspace = { ...found, others };
+    return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
+  }
   await requireFormAccount(context, request);
   throw problem("NOT_FOUND", { requestId });
+}
+
+const othersListed = 8;
+
+/** Returns workspaces to switch to; none where they could not be read, since the page is about another one. */
+async function readOthers(
+  user: User,
+  { workspaceId, requestId }: { workspaceId: string; requestId: string },
+): Promise<NonNullable<WorkspaceAccess["others"]>> {
+  const listed = await listWorkspaces(user, { limit: othersListed + 1, requestId }).catch(() => null);
+  const others = listed?.workspaces.filter(({ id }) => id !== workspaceId) ?? [];
+  return others.slice(0, othersListed).map(({ id, name }) => ({ id, name }));
 }
 
 /**
@@ -127,21 +149,18 @@ export async function requirePermission(
 ): Promise<FoundWorkspace> {
   const found = await requireWorkspace(context, options);
   if (found.workspace.permissions.includes(options.permission)) {
-    const creditNotice = await readCreditNotice(context, { ...found.member, permission: options.permission });
-    return { ...found, workspace: { ...found.workspace, creditNotice } };
+    return studioPermissions.has(options.permission) ? withCreditNotice(context, found) : found;
   }
   await requireFormAccount(context, options.request);
   const detail = `Your role in this workspace does not allow this. Ask an owner for “${permissionWords[options.permission].name}”.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 
-/** Whether the credits that pay for a member are low or used up. Null on other pages, and if the database does not answer. */
-async function readCreditNotice(
-  context: AppLoadContext,
-  { userId, workspaceId, permission }: { userId: string; workspaceId: string; permission: WorkspacePermission },
-): Promise<CreditNotice | null> {
-  if (context.surface === "api" || !studioPermissions.has(permission)) return null;
-  const args = { member_id: userId, workspace: workspaceId };
+/** Adds whether the credits that pay for the member are low or used up; null if the database does not answer. */
+export async function withCreditNotice(context: AppLoadContext, found: FoundWorkspace): Promise<FoundWorkspace> {
+  if (context.surface === "api") return found;
+  const args = { member_id: found.member.userId, workspace: found.member.workspaceId };
   const schema = creditNoticeSchema.nullable();
-  return callFunction(context, { name: "ai.read_credit_notice", args, schema }).catch(() => null);
+  const creditNotice = await callFunction(context, { name: "ai.read_credit_notice", args, schema }).catch(() => null);
+  return { ...found, workspace: { ...found.workspace, creditNotice } };
 }

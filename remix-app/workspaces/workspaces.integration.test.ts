@@ -78,7 +78,7 @@ test("a workspace's name ends no script of the page that hands it over, and come
   const { id, path } = await found();
   const name = "</script><script>alert(1)</script><!-- &";
   await query("update public.workspaces set name = $2 where id = $1", [id, name]);
-  const page = await manager.browser.get(path);
+  const page = await manager.browser.get(`${path}/members`);
   expect(page.status).toBe(200);
   const { text: html } = page;
   expect(html.startsWith("<!DOCTYPE html><html ")).toBe(true);

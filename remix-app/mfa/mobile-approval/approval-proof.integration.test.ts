@@ -67,7 +67,7 @@ const playground = (endpoint: string, body: object) => (visitor: Visitor) =>
 /** What a browser does that our server passes on, with a part of its answer. */
 const deeds: [string, (visitor: Visitor) => ReturnType<Visitor["get"]>, number, () => string][] = [
   ["lists its workspaces", (visitor) => visitor.get("/api/v1/workspaces"), 200, () => tenant.workspaceId],
-  ["opens the studio", (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai`), 200, () => "AI studio"],
+  ["opens the studio", (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai`), 200, () => "No requests yet"],
   [
     "opens the playground with its models",
     (visitor) => visitor.get(`/workspaces/${tenant.workspaceId}/ai/playground`),

@@ -7,12 +7,11 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { WaitingNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
-import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Users · Console · Gatehouse" }];
+export const meta: MetaFunction = () => [{ title: "Accounts · Console · Gatehouse" }];
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -28,17 +27,16 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleUsersPage() {
   const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Console" lead="Accounts, and what protects them.">
+    <ConsolePage title="Accounts" lead="Everyone who can sign in, and what protects their account.">
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or id" term={term} />
       <Card
-        title={term ? `Accounts that match “${term}”` : "Accounts"}
+        title={term ? `Accounts that match “${term}”` : "Newest first"}
         lead={
           term
             ? more && "The first 50. Enter more of the email to narrow the list."
-            : "Newest first. An account's page has its policy, factors, sessions and timeline."
+            : "Open an account for its policy, factors, sessions and timeline."
         }
-        action={<ButtonLink href="/admin/address-blocks">Address blocks</ButtonLink>}
       >
         <FoundAccounts accounts={accounts} />
         <PageNav label="Pages of accounts" nextCursor={nextCursor} />

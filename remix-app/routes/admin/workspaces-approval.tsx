@@ -101,7 +101,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       return [
         `${name} remains unapproved and may request approval again. ${keys}`,
         ...asked,
-        `${emails}. They see your reason in it and on the workspace's Keys page.`,
+        `${emails}. They see your reason in it and on the workspace's API keys page.`,
       ];
     case "withdraw":
       return [

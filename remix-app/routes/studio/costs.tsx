@@ -22,7 +22,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+  { title: `Provider costs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 const recordsShown = 50;
@@ -69,7 +69,7 @@ export default function CostsPage() {
   return (
     <StudioPage
       workspace={workspace}
-      title="Costs"
+      title="Provider costs"
       lead="What providers charge, as imported from files and by apps. Imports don’t change runs or credits."
       actions={
         <>

@@ -45,7 +45,7 @@ export default function KeyApprovalPage() {
   const { workspace, approval, now } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <StudioPage workspace={workspace} title="Keys">
+    <StudioPage workspace={workspace} title="API keys">
       <ApprovalCard workspaceId={workspace.id} approval={approval} now={now} failed={failed} />
       <Link className="link" to={`/workspaces/${workspace.id}/ai/keys`}>
         All keys

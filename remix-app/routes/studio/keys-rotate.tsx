@@ -57,7 +57,7 @@ export default function RotateKeyPage() {
   const list = `/workspaces/${workspace.id}/ai/keys`;
   if (issued) {
     return (
-      <StudioPage workspace={workspace} title="Keys">
+      <StudioPage workspace={workspace} title="API keys">
         <NewSecret {...issued} baseUrl={gatewayUrl} />
         <Link to={list} className={buttonClass("secondary")}>
           I have copied it
@@ -66,7 +66,7 @@ export default function RotateKeyPage() {
     );
   }
   return (
-    <StudioPage workspace={workspace} title="Keys">
+    <StudioPage workspace={workspace} title="API keys">
       <Card
         title={`Rotate ${key.name}`}
         lead="Creates a new secret with the same limits, budget, models, addresses and app. What was spent this month counts for both. The new secret is shown once."

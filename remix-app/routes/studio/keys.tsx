@@ -17,7 +17,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export const handle: RouteHandle = { hydrate: true };
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+  { title: `API keys · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 const keysShown = 50;
@@ -59,7 +59,7 @@ export default function KeysPage() {
   return (
     <StudioPage
       workspace={workspace}
-      title="Keys"
+      title="API keys"
       lead="Your programs call the gateway with these. A key is shown once, when it is created. Amounts are for this month (UTC) and include the keys that a key replaced."
       actions={
         <>

@@ -18,7 +18,7 @@ import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Policy · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+  { title: `AI policy · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 const readAtOf = z.iso.datetime({ offset: true }).nullable();
@@ -73,7 +73,7 @@ export default function PolicyPage() {
   return (
     <StudioPage
       workspace={workspace}
-      title="Policy"
+      title="AI policy"
       lead={
         <>
           What calls of this workspace may use, and what is kept of them. A change applies from the next call.

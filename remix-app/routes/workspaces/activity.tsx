@@ -2,7 +2,7 @@ import { Link, type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { Card } from "../../ui/card.tsx";
+import { Panel } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
@@ -41,8 +41,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export default function ActivityPage() {
   const { workspace, entries, next, now } = useLoaderData<typeof loader>();
   return (
-    <WorkspacePage workspace={workspace}>
-      <Card title="Activity" lead="What was changed in this workspace, and by whom. Only its owners see this.">
+    <WorkspacePage
+      workspace={workspace}
+      title="Activity"
+      lead="What was changed in this workspace, and by whom. Only its owners see this."
+    >
+      <Panel>
         {entries.length === 0 ? <p className="text-muted">Nothing has been changed yet.</p> : null}
         <ul>
           {entries.map((entry) => (
@@ -62,7 +66,7 @@ export default function ActivityPage() {
             Older activity
           </Link>
         )}
-      </Card>
+      </Panel>
     </WorkspacePage>
   );
 }

@@ -4,7 +4,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { keptSearch, searchTerm } from "../../http/search-params.ts";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
@@ -103,14 +103,18 @@ export default function MembersPage() {
   const here = `/workspaces/${workspace.id}/members${ask({})}`;
   const isWhole = page.nextCursor === null && !new URLSearchParams(location).has("cursor");
   return (
-    <WorkspacePage workspace={workspace}>
+    <WorkspacePage
+      workspace={workspace}
+      title="Members"
+      lead="Who belongs to this workspace, and what their role allows."
+    >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
       {leaving ? (
         <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace.name} here={here} />
       ) : null}
       {changing ? <RoleChange member={changing} assignable={assignable} here={here} /> : null}
-      <Card title="Members" lead="Who belongs to this workspace, and what their role allows.">
+      <Panel>
         {isWhole && !search ? null : (
           <div className="mb-4">
             <SearchForm label="Find a member" term={search} />
@@ -126,7 +130,7 @@ export default function MembersPage() {
           now={now}
         />
         <PageNav label="Pages of members" nextCursor={page.nextCursor} keep={["q", "invitations"]} />
-      </Card>
+      </Panel>
       {manages ? (
         <Card id="invitations" title="Invite someone" lead="They get a mail with a link that works for a week.">
           <InviteForm

@@ -10,7 +10,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listMembers, listRoles } from "../../workspaces/members.ts";
@@ -81,8 +81,12 @@ export default function RolePage() {
   const answer = useActionData<typeof action>();
   const holders = `${names.join(", ")}${more ? " and others" : ""}`;
   return (
-    <WorkspacePage workspace={workspace}>
-      <Card title={`Role “${role.name}”`} lead={holders ? `Who has it: ${holders}.` : "Nobody has it yet."}>
+    <WorkspacePage
+      workspace={workspace}
+      title={`Role “${role.name}”`}
+      lead={holders ? `Who has it: ${holders}.` : "Nobody has it yet."}
+    >
+      <Panel>
         <RoleForm
           intent="save"
           grantable={workspace.permissions}
@@ -90,7 +94,7 @@ export default function RolePage() {
           permissions={answer?.permissions ?? role.permissions}
           failed={answer?.failed ?? null}
         />
-      </Card>
+      </Panel>
       <Card
         title="Delete this role"
         lead={

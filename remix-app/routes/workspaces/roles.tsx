@@ -3,7 +3,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { Card } from "../../ui/card.tsx";
+import { Card, Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { countRoleMembers, listRoles } from "../../workspaces/members.ts";
@@ -60,11 +60,15 @@ export default function RolesPage() {
   const { workspace, done, roles } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <WorkspacePage workspace={workspace}>
+    <WorkspacePage
+      workspace={workspace}
+      title="Roles"
+      lead="What people may do in this workspace follows from their role."
+    >
       {done && !answer ? <Notice tone="good">{done}</Notice> : null}
-      <Card title="Roles" lead="What people may do in this workspace follows from their role.">
+      <Panel>
         <RoleList roles={roles} />
-      </Card>
+      </Panel>
       {workspace.permissions.includes("manage_members") ? (
         <Card title="New role" lead="For people who should do some things here and not others.">
           <RoleForm

@@ -9,14 +9,17 @@ import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
+import { Facts } from "../../ui/facts.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
+import { Snippet } from "../../ui/snippet.tsx";
 import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { getMember, listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { applySettingsChange, settingsChange } from "../../workspaces/settings-changes.ts";
+import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
@@ -68,7 +71,7 @@ export default function WorkspaceSettingsPage() {
   const failedAt = (field: string) => (answer?.failed?.field === field ? answer.failed.message : undefined);
   const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
   return (
-    <WorkspacePage workspace={workspace}>
+    <WorkspacePage workspace={workspace} title="Settings">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed ? (
         <ErrorSummary id="settings-error" fields={{ [answer.failed.field]: answer.failed.message }} />
@@ -108,6 +111,12 @@ export default function WorkspaceSettingsPage() {
             <p className="text-muted">Your role does not allow changing this.</p>
           </div>
         )}
+      </Card>
+      <Card title="About this workspace">
+        <div className="space-y-4">
+          <Facts facts={workspaceFacts(workspace)} />
+          <Snippet label="Workspace ID" code={workspace.id} />
+        </div>
       </Card>
       {workspace.isOwner ? (
         <Card title="Hand over" lead="Makes another member the owner. You stay as an admin.">

@@ -1,51 +1,96 @@
 import { type MetaFunction, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
+import { BudgetsCard } from "../../studio/home/budgets-card.tsx";
+import { GatewayCard } from "../../studio/home/gateway-card.tsx";
+import { GetStarted } from "../../studio/home/get-started.tsx";
+import { readWorkspaceHome, type WorkspaceHome } from "../../studio/home/workspace-home.ts";
+import { ModelChart } from "../../studio/usage/model-chart.tsx";
+import { OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { Card } from "../../ui/card.tsx";
-import { GatewayGuide } from "../../ui/gateway-guide.tsx";
-import { Snippet } from "../../ui/snippet.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
-import { requireWorkspace } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
+import { Facts } from "../../ui/facts.tsx";
+import { Link } from "../../ui/link.tsx";
+import { useSite } from "../../ui/site.ts";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requireWorkspace, withCreditNotice } from "../../workspaces/permission.ts";
+import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+  { title: `Overview · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { workspace } = await requireWorkspace(context, { request, params });
-  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1` };
+  const found = await requireWorkspace(context, { request, params });
+  const { permissions } = found.workspace;
+  const now = new Date();
+  const shown = { gatewayUrl: `${context.env.AI_URL}/v1`, now: now.toISOString() };
+  if (!permissions.includes("use_ai_studio")) return { ...shown, workspace: found.workspace, home: null };
+  const [{ workspace }, home] = await Promise.all([
+    withCreditNotice(context, found),
+    readWorkspaceHome(context, { member: found.member, managesKeys: permissions.includes("manage_ai_keys"), now }),
+  ]);
+  return { ...shown, workspace, home };
 }
 
 export default function WorkspaceOverview() {
-  const { workspace, gatewayUrl } = useLoaderData<typeof loader>();
-  const facts = [
-    ["Plan", workspace.planId],
-    ["Kind", workspace.personal ? "personal" : "shared"],
-    ["Your role", workspace.role],
-  ] as const;
-  return (
-    <WorkspacePage workspace={workspace}>
-      <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
-        <Card title="About this workspace">
-          <dl className="mb-4 grid grid-cols-[auto_1fr] gap-x-8 gap-y-2">
-            {facts.map(([term, value]) => (
-              <div key={term} className="contents">
-                <dt className="text-muted">{term}</dt>
-                <dd className="first-letter:uppercase">{value}</dd>
-              </div>
-            ))}
-          </dl>
-          <Snippet label="Workspace id" code={workspace.id} />
-        </Card>
+  const { workspace, home, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const site = useSite();
+  const base = `/workspaces/${workspace.id}`;
+  if (!home) {
+    return (
+      <StudioPage workspace={workspace} title="Overview">
         <Card
-          title="Call the gateway"
-          lead="It speaks OpenAI's API: point any client at this address and use a key of this workspace."
+          title="About this workspace"
+          lead="Your role shows members and settings. To see usage and call models, ask an owner for “Use the AI studio”."
         >
-          <GatewayGuide baseUrl={gatewayUrl} />
+          <Facts facts={workspaceFacts(workspace)} />
         </Card>
-      </div>
-    </WorkspacePage>
+      </StudioPage>
+    );
+  }
+  return (
+    <StudioPage workspace={workspace} title="Overview" lead={home.overview.everUsed ? "The last 30 days" : undefined}>
+      {home.beginning ? (
+        <GetStarted
+          base={base}
+          email={site?.user?.email ?? ""}
+          setup={home.setup}
+          everUsed={home.overview.everUsed}
+          gatewayUrl={gatewayUrl}
+        />
+      ) : null}
+      {home.overview.everUsed ? <Spend home={home} base={base} /> : null}
+      {home.beginning ? (
+        home.budgets.length > 0 && <BudgetsCard budgets={home.budgets} base={base} now={now} />
+      ) : (
+        <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-[minmax(0,1fr)_17rem]">
+          <BudgetsCard budgets={home.budgets} base={base} now={now} />
+          <GatewayCard url={gatewayUrl} />
+        </div>
+      )}
+    </StudioPage>
+  );
+}
+
+function Spend({ home: { overview, range }, base }: { home: WorkspaceHome; base: string }) {
+  const metric = overview.totals.amountUsd === null ? "credits" : "spend";
+  return (
+    <>
+      <OverviewFigures overview={overview} />
+      <Card
+        title={metric === "spend" ? "Spend by model" : "Credits by model"}
+        lead="Each day (UTC)"
+        action={
+          <Link to={`${base}/ai?by=model`} className="link">
+            All usage
+          </Link>
+        }
+      >
+        {overview.series && overview.totals.requests > 0 ? (
+          <ModelChart overview={{ ...overview, series: overview.series }} range={range} metric={metric} table={false} />
+        ) : (
+          <p className="text-muted">No requests in the last 30 days.</p>
+        )}
+      </Card>
+    </>
   );
 }

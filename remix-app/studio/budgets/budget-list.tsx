@@ -3,10 +3,9 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-import { Moment } from "../../ui/moment.tsx";
-import { Usd } from "../../ui/money.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import { searchWith } from "../range.ts";
+import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
 
 /** Names a budget in the page's address. */
@@ -228,64 +227,4 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
       </div>
     </PostForm>
   );
-}
-
-const fills = [
-  { from: 100, look: "fill-bad" },
-  { from: 80, look: "fill-warn" },
-  { from: 0, look: "fill-accent" },
-] as const;
-
-/** What a budget has used, as a bar and in words. */
-function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
-  const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, enforced, warned } = budget;
-  if (limitUsd === null) return <p className="text-muted">No budget.</p>;
-  if (spentUsd === null) {
-    return (
-      <p>
-        <Usd amount={limitUsd} /> a month{" "}
-        <span className="text-muted">· what is spent is hidden, as the policy hides what providers charge</span>
-      </p>
-    );
-  }
-  const percent = spentPercent === null ? 100 : Number(spentPercent);
-  const held = reservedUsd !== null && Number(reservedUsd) > 0;
-  return (
-    <div className="space-y-1.5 tabular-nums">
-      <p>
-        <Usd amount={spentUsd} of={limitUsd} /> of <Usd amount={limitUsd} />{" "}
-        <span className="text-muted">
-          {spentPercent === null ? "· nothing may be spent" : `· ${spentPercent}% spent`} ·{" "}
-          <Usd amount={remainingUsd} /> left
-          {held ? (
-            <>
-              {" "}
-              · <Usd amount={reservedUsd} /> held by calls under way
-            </>
-          ) : null}
-        </span>
-      </p>
-      <svg aria-hidden="true" className="h-2 w-full overflow-hidden rounded-full">
-        <rect width="100%" height="100%" className="fill-sunken" />
-        <rect
-          width={`${Math.min(percent, 100)}%`}
-          height="100%"
-          className={usedUp ? "fill-bad" : fills.find(({ from }) => percent >= from)?.look}
-        />
-      </svg>
-      {usedUp ? <p className="text-bad text-small">{usedUpWords(budget)}</p> : null}
-      {enforced ? null : <p className="text-muted text-small">Only warns: no key carries this label.</p>}
-      {warned ? (
-        <p className="text-muted text-small">
-          Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />
-        </p>
-      ) : null}
-    </div>
-  );
-}
-
-function usedUpWords({ scope, enforced }: Budget): string {
-  if (!enforced) return "Used up. Calls are not refused.";
-  const calls = scope === "label" ? "calls of keys with this label" : "calls";
-  return `Used up: ${calls} are refused until the next month or a higher limit.`;
 }

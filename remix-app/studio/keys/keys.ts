@@ -31,7 +31,7 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
   not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace does not allow managing keys." },
   not_approved: {
     code: "FORBIDDEN",
-    detail: "This workspace has no approval for keys. Request it on the Keys page.",
+    detail: "This workspace has no approval for keys. Request it on the API keys page.",
   },
   not_found: { code: "NOT_FOUND", detail: "There is no such key in this workspace." },
   not_active: { code: "CONFLICT", detail: "This key has ended or was rotated already. Reload to see its successor." },

@@ -1,8 +1,7 @@
 import type { ReactNode } from "react";
-import { maxTermLength } from "../../http/search-params.ts";
 import { Button } from "../../ui/button.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-import { Field } from "../../ui/field.tsx";
+import { SearchField } from "../../ui/search-form.tsx";
 import type { PickerView } from "./model-choices.ts";
 import type { ModelRow } from "./model-options.ts";
 
@@ -77,18 +76,7 @@ export function ModelPicker({
       <div className={denies ? "space-y-4" : "space-y-4 group-has-[#models-all:checked]/models:hidden"}>
         {searchable ? (
           <div className="flex max-w-120 flex-wrap items-end gap-3">
-            <div className="min-w-48 flex-1">
-              <Field
-                name="modelTerm"
-                type="search"
-                label="Find a model"
-                defaultValue={term}
-                maxLength={maxTermLength}
-                autoComplete="off"
-                autoCapitalize="none"
-                spellCheck={false}
-              />
-            </div>
+            <SearchField name="modelTerm" label="Find a model" term={term} />
             <Button variant="secondary" name="intent" value="search" {...send}>
               Search
             </Button>

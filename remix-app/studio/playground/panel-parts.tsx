@@ -27,9 +27,9 @@ export function ModelSelect({ models, chosen }: { models: readonly PlaygroundMod
 export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
   return (
     <section aria-labelledby="playground-code" className="rounded-card border border-line bg-surface p-4 sm:p-5">
-      <h3 id="playground-code" className="font-semibold text-large">
+      <h2 id="playground-code" className="font-semibold text-large">
         Copy as code
-      </h3>
+      </h2>
       <p className="mb-2 text-muted">
         The present request. Programs use a key of this workspace, which they take from <code>GATEHOUSE_API_KEY</code>.
       </p>

@@ -43,7 +43,7 @@ test("a page whose figures are still being read is answered whole, once they are
   web.release();
   const { status, text, words } = await answer;
   expect(status).toBe(200);
-  expect(words).toContain("No call yet");
+  expect(words).toContain("No requests yet");
   expect(text.match(/<main/g)).toHaveLength(1);
   expect(text).toMatch(/<\/html>(<!--\/?\$-->)*$/);
 });
@@ -54,7 +54,7 @@ test("where they cannot be read, nothing of the page is answered but that it is 
   const { status, text, words } = await browser.get(page);
   expect(status).toBe(503);
   expect(words).toContain("Request id");
-  expect(words).not.toContain("AI studio");
+  expect(words).not.toContain("Usage");
   expect(text.match(/<body/g)).toHaveLength(1);
   expect((await browser.get(`${page}.data`)).status).toBe(503);
   // Once for each, by what failed; a refusal is nobody's error.

@@ -29,10 +29,13 @@ export function ModelChart({
   overview,
   range,
   metric,
+  table = true,
 }: {
   overview: Overview & { series: UsageOfModel[] };
   range: { from: string; to: string };
   metric: AdditiveMetric;
+  /** False where the page leads to one that has the figures. */
+  table?: boolean;
 }) {
   const { label, mark, whole } = metricViews[metric];
   const { names, days } = modelDays(overview, { range, metric });
@@ -42,7 +45,7 @@ export function ModelChart({
   return (
     <>
       <StackedColumnChart
-        label={`${caption}; the table below has the same figures`}
+        label={`${caption}; ${table ? "the table below" : "the table of Usage"} has the same figures`}
         series={names}
         columns={days.map(({ day, amounts }) => ({
           label: day,
@@ -51,19 +54,21 @@ export function ModelChart({
         formatMark={mark}
         whole={whole}
       />
-      <details className="pt-4">
-        <summary className="cursor-pointer text-muted">{caption} as a table</summary>
-        <div className="pt-3">
-          <DataTable
-            caption={caption}
-            columns={[{ label: first, cell: ({ day }: Day) => day }, ...names.map(columnsOf({ days, metric }))]}
-            rows={days.filter(({ amounts }) => amounts.some((amount) => Number(amount) > 0)).reverse()}
-            rowKey={({ day }) => day}
-            empty="Nothing was used in this range."
-            from="lg"
-          />
-        </div>
-      </details>
+      {table ? (
+        <details className="pt-4">
+          <summary className="cursor-pointer text-muted">{caption} as a table</summary>
+          <div className="pt-3">
+            <DataTable
+              caption={caption}
+              columns={[{ label: first, cell: ({ day }: Day) => day }, ...names.map(columnsOf({ days, metric }))]}
+              rows={days.filter(({ amounts }) => amounts.some((amount) => Number(amount) > 0)).reverse()}
+              rowKey={({ day }) => day}
+              empty="Nothing was used in this range."
+              from="lg"
+            />
+          </div>
+        </details>
+      ) : null}
     </>
   );
 }

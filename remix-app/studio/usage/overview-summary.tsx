@@ -4,6 +4,7 @@ import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { Figures } from "../figures.tsx";
+import { dayAfter, type Range } from "../range.ts";
 import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
 import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
@@ -68,7 +69,7 @@ export function OverviewChart({
   metric,
 }: {
   overview: Overview;
-  range: { from: string; to: string };
+  range: Range;
   by: OverviewDimension;
   metric: Metric;
 }) {
@@ -76,12 +77,15 @@ export function OverviewChart({
   if (series && metric !== "latency")
     return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} />;
   const { label, value, text, mark, whole } = metricViews[metric];
+  // A row of days is named by how many days its first one is into the range.
+  const previousDay = ({ key }: { key: string }) =>
+    by === "day" ? dayAfter(range.previous.from, Number(key)) : "previous range";
   const drawn = rows.map((row) => ({
     key: row.key,
     label: row.label,
     value: value(row.now),
     text: text(row.now),
-    previous: row.before && { value: value(row.before), text: text(row.before) },
+    previous: row.before && { label: previousDay(row), value: value(row.before), text: text(row.before) },
   }));
   if (by === "day") {
     const name = `${label} by ${daysEach > 1 ? "week" : "day"} (UTC); the table below has the same figures`;

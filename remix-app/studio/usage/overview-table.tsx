@@ -52,6 +52,14 @@ export function OverviewTable({
     small: costVisible ? "hidden" : "aside",
     cell: (row) => <Credits amount={row.now.billedCredits} decimals={creditDecimals} />,
   };
+  const change: DataColumn<OverviewRow> = {
+    label: "Change",
+    numeric: true,
+    cell: (row) => {
+      const changed = main(row);
+      return changed ? <ChangeText change={changed} /> : "–";
+    },
+  };
   const other: DataColumn<OverviewRow> = {
     label: "Credits without a run",
     numeric: true,
@@ -70,14 +78,8 @@ export function OverviewTable({
             cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
           },
           ...(costVisible ? [spend] : []),
-          {
-            label: "Change",
-            numeric: true,
-            cell: (row) => {
-              const change = main(row);
-              return change ? <ChangeText change={change} /> : "–";
-            },
-          },
+          // A day has nothing to do with the one that happens to be in its place in the previous range.
+          ...(by === "day" ? [] : [change]),
           credits,
           ...(otherwise && by === "day" ? [other] : []),
           { label: "Requests", numeric: true, cell: ({ now }) => formatCount(now.requests) },

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { CsvColumn } from "../../http/csv.ts";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
-import type { Range } from "../range.ts";
+import { dayAfter, type Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import { type OverviewDimension, otherLabels } from "./overview-metric.ts";
 
@@ -179,7 +179,7 @@ function daysOf({
   const days = (Date.parse(range.to) - first) / dayMs;
   return Array.from({ length: Math.ceil(days / daysEach) }, (_, index) => {
     const key = String(index * daysEach);
-    const label = new Date(first + index * daysEach * dayMs).toISOString().slice(0, 10);
+    const label = dayAfter(range.from, index * daysEach);
     const { now, before } = found.get(key) ?? { now: null, before: null };
     return { key, label, now: now ?? zero, before, otherDeductions: deductions[key] ?? null };
   }).reverse();

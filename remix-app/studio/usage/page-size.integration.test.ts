@@ -61,6 +61,12 @@ test.each(overviewDimensions)("the overview by %s stays under 100 KB", async (by
   }
 });
 
+test("the workspace's Overview stays under 60 KB", async () => {
+  const { status, text } = await browser.get(`/workspaces/${tenant.workspaceId}`);
+  expect(status).toBe(200);
+  expect(Buffer.byteLength(text)).toBeLessThan(60_000);
+});
+
 test("days that the table leaves out are counted, and in the chart and the file", async () => {
   const page = await browser.get(`/workspaces/${tenant.workspaceId}/ai?range=90d`);
   expect(page.words).toContain("50 more are in the chart above");

@@ -1,3 +1,5 @@
+import { Swatch } from "./column-chart.tsx";
+
 export interface ChartBar {
   /** Of its own; two may have one name. */
   key: string;
@@ -25,7 +27,7 @@ export function BarList({ label, bars, most = 10 }: { label: string; bars: reado
             </span>
             <svg aria-hidden="true" className="h-2.5 w-full overflow-hidden rounded-button">
               <rect width="100%" height="100%" className="fill-sunken" />
-              {previous ? <rect width={widthOf(previous.value)} height="100%" className="fill-line" /> : null}
+              {previous ? <rect width={widthOf(previous.value)} height="100%" className="fill-edge" /> : null}
               <rect
                 y={previous ? 2 : 0}
                 width={widthOf(value)}
@@ -36,6 +38,12 @@ export function BarList({ label, bars, most = 10 }: { label: string; bars: reado
           </li>
         ))}
       </ul>
+      {shown.some(({ previous }) => previous) ? (
+        <p aria-hidden="true" className="mt-3 flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
+          <Swatch look="fill-accent" label="This range" />
+          <Swatch look="fill-edge" label="The previous range" />
+        </p>
+      ) : null}
       {bars.length > most ? (
         <p className="mt-3 text-muted text-small">The {most} largest; the table has all of them.</p>
       ) : null}

@@ -6,8 +6,8 @@ export interface ChartColumn {
   value: number;
   /** Its value as people read it, exact enough to be quoted. */
   text: string;
-  /** The same of the previous range, where the chart compares. */
-  previous?: { value: number; text: string } | null;
+  /** What the previous range has in its place, where the chart compares. */
+  previous?: { label: string; value: number; text: string } | null;
 }
 
 export interface ColumnChartProps {
@@ -43,24 +43,45 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
             return (
               <Fragment key={name}>
                 <path d={bar({ left, width: slot, top: 0 })}>
-                  <title>{previous ? `${name}: ${text} (before: ${previous.text})` : `${name}: ${text}`}</title>
+                  <title>
+                    {previous ? `${name}: ${text} (${previous.label}: ${previous.text})` : `${name}: ${text}`}
+                  </title>
                 </path>
-                {previous ? (
-                  <path className="before" d={bar({ left: left + 1, width: slot - 2, top: depthOf(previous.value) })} />
-                ) : null}
                 <path className="now" d={bar({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })} />
               </Fragment>
             );
           })}
         </g>
+        {compared ? <PreviousLine depths={columns.map(({ previous }) => previous && depthOf(previous.value))} /> : null}
       </ChartFrame>
       {compared ? (
         <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
           <Swatch look="fill-accent" label="This range" />
-          <Swatch look="fill-line" label="The previous range" />
+          <span className="inline-flex items-center gap-1.5">
+            <svg aria-hidden="true" viewBox="0 0 16 10" className="chart-previous h-2.5 w-4">
+              <path d="M0 5H16" />
+            </svg>
+            The previous range
+          </span>
         </figcaption>
       ) : null}
     </figure>
+  );
+}
+
+/** The previous range as a line of steps over the columns. */
+function PreviousLine({ depths }: { depths: readonly (number | null | undefined)[] }) {
+  const steps = depths
+    .map((depth, index) => {
+      if (depth == null) return "";
+      const begin = depths[index - 1] == null ? `M${index * slot} ${depth}` : `V${depth}`;
+      return `${begin}H${(index + 1) * slot}`;
+    })
+    .join("");
+  return (
+    <g className="chart-previous">
+      <path d={steps} />
+    </g>
   );
 }
 
@@ -198,7 +219,7 @@ function bar({
   return `M${left} ${ground}V${top}h${width}V${ground}z`;
 }
 
-function Swatch({ look, label }: { look: string; label: string }) {
+export function Swatch({ look, label }: { look: string; label: string }) {
   return (
     <span className="inline-flex items-center gap-1.5">
       <svg aria-hidden="true" viewBox="0 0 10 10" className="size-2.5">

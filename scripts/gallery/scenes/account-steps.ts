@@ -95,5 +95,5 @@ export async function createWorkspace({ page }: Scene): Promise<void> {
   await page.goto("/workspaces");
   await page.getByLabel("Name").fill("Aurora");
   await press(page, "Create workspace");
-  await arrive(page, "Aurora");
+  await page.getByText("Workspace: Aurora").waitFor();
 }

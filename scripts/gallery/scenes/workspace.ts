@@ -1,4 +1,4 @@
-import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
 
 const of =
   (page: string, search = "") =>
@@ -11,7 +11,7 @@ async function invite(scene: Scene, email: string): Promise<string> {
   await page.goto("/workspaces");
   await page.getByLabel("Name").fill("Aurora");
   await press(page, "Create workspace");
-  await arrive(page, "Aurora");
+  await page.getByText("Workspace: Aurora").waitFor();
   await page.goto(`${page.url()}/members`);
   await page.getByLabel("Email").fill(email);
   await press(page, "Send invitation");
@@ -20,9 +20,52 @@ async function invite(scene: Scene, email: string): Promise<string> {
   return `${pathname}${search}`;
 }
 
+const ownOverview = async (scene: Scene) => `/workspaces/${await scene.world.ownWorkspace(whose(scene))}`;
+
+async function approved(scene: Scene): Promise<string> {
+  const workspace = await scene.world.ownWorkspace(whose(scene));
+  await scene.world.query("insert into ai.key_approvals (workspace_id) values ($1)", [workspace]);
+  return `/workspaces/${workspace}`;
+}
+
+/** The Overview of a workspace that a guest belongs to with a role that has no permission. */
+async function withoutStudio(scene: Scene): Promise<string> {
+  const { empty, query } = scene.world;
+  const [role] = await query<{ id: string }>(
+    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, gen_random_uuid()::text, '{}') returning id",
+    [empty],
+  );
+  await query("insert into public.workspace_members (workspace_id, user_id, role_id) values ($1, $2, $3)", [
+    empty,
+    whose(scene).id,
+    role?.id,
+  ]);
+  return `/workspaces/${empty}`;
+}
+
 /** A workspace's own pages. */
 export const workspaceStates = statesOf("Workspace", [
   ["Overview", "workspaces/workspace", "user", of("")],
+  ["Overview, without the studio", "workspaces/workspace", "guest", withoutStudio],
+  ["Get started", "workspaces/workspace", "guest", ownOverview],
+  ["Get started, approved", "workspaces/workspace", "guest", approved],
+  [
+    "Menu",
+    "workspaces/workspace",
+    "user",
+    of(""),
+    async ({ page }) => {
+      await page.setViewportSize({ width: 320, height: 900 });
+      await press(page, "Menu of Northern Lights Research");
+    },
+  ],
+  [
+    "Switching workspaces",
+    "workspaces/workspace",
+    "user",
+    of(""),
+    ({ page }) => page.getByText("Workspace: Northern Lights Research").click(),
+  ],
   ["Members", "workspaces/members", "user", of("/members")],
   ["Members, for who manages none", "workspaces/members", "member", of("/members")],
   [

@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { Choices } from "../../studio/choices.tsx";
 import { rangeStatus, readRange } from "../../studio/range.ts";
@@ -16,11 +16,12 @@ import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summ
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
+import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `AI studio · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
+  { title: `Usage · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -38,14 +39,22 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return data({ workspace, range, by, overview }, rangeStatus(range));
 }
 
-export default function StudioOverview() {
+export default function UsagePage() {
   const { workspace, range, by, overview } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai`;
   if (!overview.everUsed) {
     return (
-      <StudioPage workspace={workspace} title="Overview">
-        <Beginning base={base} keys={workspace.permissions.includes("manage_ai_keys")} />
+      <StudioPage workspace={workspace} title="Usage">
+        <Panel>
+          <div className="max-w-prose space-y-4 py-2">
+            <p className="font-medium text-large">No requests yet</p>
+            <p className="text-muted">Your spend, usage and latency by model, key and app will appear here.</p>
+            <Link to={`/workspaces/${workspace.id}`} className={buttonClass("primary")}>
+              Get started
+            </Link>
+          </div>
+        </Panel>
       </StudioPage>
     );
   }
@@ -55,7 +64,7 @@ export default function StudioOverview() {
   return (
     <StudioPage
       workspace={workspace}
-      title="Overview"
+      title="Usage"
       actions={<ButtonLink href={`${base}/usage.csv${search}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} />
@@ -76,7 +85,7 @@ export default function StudioOverview() {
       </div>
       <Panel>
         {overview.totals.requests === 0 && overview.previous.requests === 0 ? (
-          <p className="text-muted">No call in this range, nor in the one before. Choose another above.</p>
+          <p className="text-muted">No requests in this range or the one before it. Choose another range above.</p>
         ) : (
           <OverviewChart overview={overview} range={range} by={by} metric={metric} />
         )}
@@ -85,31 +94,5 @@ export default function StudioOverview() {
         <OverviewTable overview={overview} by={by} range={range} runsPath={`${base}/runs`} />
       </Panel>
     </StudioPage>
-  );
-}
-
-/** What the page is for, and how to begin; with a key for those who may make one. */
-function Beginning({ base, keys }: { base: string; keys: boolean }) {
-  return (
-    <Panel>
-      <div className="max-w-prose space-y-4 py-2">
-        <p className="font-medium text-large">No call yet</p>
-        <p className="text-muted">
-          This page shows who calls your models, how fast they answer and what they cost. Try a model in the playground,
-          or {keys ? "create a key and call" : "ask who manages keys for one, and call"} the gateway from your own
-          program.
-        </p>
-        <div className="flex flex-wrap gap-3">
-          {keys ? (
-            <Link to={`${base}/keys`} className={buttonClass("primary")}>
-              Create a key
-            </Link>
-          ) : null}
-          <Link to={`${base}/playground`} className={buttonClass(keys ? "secondary" : "primary")}>
-            Open the playground
-          </Link>
-        </div>
-      </div>
-    </Panel>
   );
 }

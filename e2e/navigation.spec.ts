@@ -1,0 +1,243 @@
+import type { Page } from "playwright/test";
+import { deletePerson, query } from "../scripts/test/people.ts";
+import { enterConsole } from "./console.ts";
+import { enter, expect, expectAccessible, expectFitsSmallScreens, type Person, test } from "./test.ts";
+
+const wide = { width: 1024, height: 800 };
+const narrow = { width: 1023, height: 800 };
+const phone = { width: 320, height: 640 };
+
+const sections = (page: Page) => page.getByRole("navigation", { name: "Workspace" });
+const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
+const menuButton = (page: Page) => page.getByRole("button", { name: /^Menu of / });
+
+async function ownWorkspace({ email }: Person): Promise<string> {
+  const [row] = await query<{ id: string }>(
+    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [email],
+  );
+  return row?.id ?? "";
+}
+
+/** Founds a workspace that the person owns. */
+async function foundWorkspace(page: Page, name: string): Promise<void> {
+  await page.goto("/workspaces");
+  await page.getByLabel("Name").fill(name);
+  await page.getByRole("button", { name: "Create workspace" }).click();
+  await expect(page.getByText(`Workspace: ${name}`)).toBeVisible();
+}
+
+async function expectEntries(page: Page, entries: Record<string, string[]>): Promise<void> {
+  for (const [group, labels] of Object.entries(entries)) {
+    await expect(sections(page).getByRole("list", { name: group }).getByRole("link")).toHaveText(labels);
+  }
+}
+
+test("the sidebar groups a workspace's pages from 1024 px, and the page's name is the heading", async ({
+  page,
+  member,
+}) => {
+  await page.setViewportSize(wide);
+  await enter(page, member, `/workspaces/${await ownWorkspace(member)}`);
+  await expect(heading(page, "Overview")).toBeVisible();
+  await expect(menuButton(page)).toBeHidden();
+  await expectEntries(page, {
+    Build: ["Playground", "API keys", "Runs"],
+    Spend: ["Usage", "Budgets", "Credits", "Provider costs", "Invoices", "Reconciliation"],
+    Manage: ["Members", "Roles", "AI policy", "Activity", "Settings"],
+  });
+  await expect(sections(page).getByRole("link", { name: "Overview" })).toHaveCount(1);
+  for (const name of await sections(page).getByRole("link").allTextContents()) {
+    await sections(page).getByRole("link", { name, exact: true }).click();
+    await expect(heading(page, name)).toBeVisible();
+    await expect(sections(page).locator("[aria-current=page]")).toHaveText(name);
+  }
+  await page.setViewportSize(narrow);
+  await expect(sections(page)).toBeHidden();
+  await expect(menuButton(page)).toBeVisible();
+});
+
+test("the sidebar and its switcher are used by keyboard", async ({ page, member }) => {
+  await page.setViewportSize(wide);
+  await enter(page, member);
+  await foundWorkspace(page, "Orbit");
+  await page.reload();
+  const switcher = sections(page).getByText("Workspace: Orbit");
+  await page.getByRole("button", { name: "Account menu" }).focus();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await expectAccessible(page);
+  await page.keyboard.press("Tab");
+  await expect(sections(page).getByRole("list", { name: "Other workspaces" }).getByRole("link").first()).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(sections(page).getByText(/^Workspace: .*'s workspace$/)).toBeVisible();
+  await expect(switcher).toHaveCount(0);
+  await sections(page).getByRole("link", { name: "Members" }).press("Enter");
+  await expect(heading(page, "Members")).toBeVisible();
+});
+
+for (const javaScriptEnabled of [true, false]) {
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+    test.use({ javaScriptEnabled, viewport: phone });
+
+    test("the menu is opened, left and used by keyboard on small screens", async ({ page, member }) => {
+      await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members`);
+      await expect(sections(page)).toBeHidden();
+      await menuButton(page).focus();
+      await page.keyboard.press("Enter");
+      await expect(sections(page)).toBeVisible();
+      await page.keyboard.press("Tab");
+      await expect(page.getByRole("button", { name: "Close menu" })).toBeFocused();
+      await page.keyboard.press("Escape");
+      await expect(sections(page)).toBeHidden();
+      await expect(menuButton(page)).toBeFocused();
+
+      await page.keyboard.press("Enter");
+      await page.getByRole("button", { name: "Close menu" }).press("Enter");
+      await expect(sections(page)).toBeHidden();
+
+      await menuButton(page).press("Enter");
+      await sections(page).getByRole("link", { name: "Runs" }).press("Enter");
+      await expect(heading(page, "Runs")).toBeVisible();
+      await expect(sections(page)).toBeHidden();
+    });
+  });
+}
+
+test("the open menu is accessible, fits small screens, and closes when something else is pressed", async ({
+  page,
+  member,
+}) => {
+  await page.setViewportSize(phone);
+  await enter(page, member, `/workspaces/${await ownWorkspace(member)}`);
+  await menuButton(page).click();
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+  await page.mouse.click(310, 400);
+  await expect(sections(page)).toBeHidden();
+});
+
+test("members see the entries that their role reaches, and an Overview without usage", async ({
+  page,
+  member,
+  colleague,
+}) => {
+  await enter(page, member);
+  await foundWorkspace(page, "Closed");
+  const id = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+  await query(
+    `with role as (
+       insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Guest', '{}') returning id
+     )
+     insert into public.workspace_members (workspace_id, user_id, role_id)
+     select $1, u.id, role.id from auth.users u, role where u.email = $2`,
+    [id, colleague.email],
+  );
+  await page.context().clearCookies();
+  await enter(page, colleague, `/workspaces/${id}`);
+  await expect(heading(page, "Overview")).toBeVisible();
+  await expect(sections(page).getByRole("link")).toHaveText(["Overview", "Members", "Roles", "Settings"]);
+  await expect(page.getByRole("main")).toContainText("Guest");
+  await expectAccessible(page);
+});
+
+test("admins have the console in the header, whose pages are grouped too", async ({ page, member, context }) => {
+  await enter(page, member);
+  await expect(page.getByRole("link", { name: "Docs" })).toHaveAttribute("href", "/docs/api");
+  await expect(page.getByRole("link", { name: "Admin console" })).toHaveCount(0);
+  await context.clearCookies();
+  const admin = await enterConsole(context);
+  await page.goto("/");
+  await page.getByRole("link", { name: "Admin console" }).press("Enter");
+  await expect(heading(page, "Accounts")).toBeVisible();
+  const people = page.getByRole("navigation", { name: "Console" }).getByRole("list", { name: "People" });
+  await expect(people.getByRole("link")).toHaveText(["Accounts", "Recovery", "Address blocks"]);
+
+  await page.setViewportSize(phone);
+  await page.getByRole("button", { name: "Account menu" }).press("Enter");
+  await expect(page.getByRole("link", { name: "Docs" })).toBeVisible();
+  await expect(page.getByRole("link", { name: "Admin console" })).toBeVisible();
+  await deletePerson(admin);
+});
+
+test("“/” focuses the search of a page that has one, and types elsewhere", async ({ page, context }) => {
+  const admin = await enterConsole(context);
+  await page.goto("/admin?q=nobody");
+  const search = page.getByRole("searchbox", { name: "Email, name or id" });
+  await expect(search).toHaveAttribute("aria-keyshortcuts", "/");
+  await page.keyboard.press("/");
+  await expect(search).toBeFocused();
+  await page.keyboard.type("a/b");
+  await expect(search).toHaveValue("a/b");
+  await search.blur();
+  await page.keyboard.press("Control+/");
+  await expect(search).not.toBeFocused();
+
+  await page.goto("/admin/audit");
+  const actor = page.getByRole("textbox").first();
+  await actor.press("/");
+  await expect(actor).toBeFocused();
+  await expect(actor).toHaveValue("/");
+  await deletePerson(admin);
+});
+
+test("“/” focuses a search that a script brought, and does nothing where there is none", async ({ page, member }) => {
+  await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members?q=nobody`);
+  await sections(page).getByRole("link", { name: "Settings" }).click();
+  await expect(heading(page, "Settings")).toBeVisible();
+  await page.keyboard.press("/");
+  await expect(page.getByRole("main")).toBeFocused();
+  await page.goBack();
+  await expect(heading(page, "Members")).toBeVisible();
+  await page.keyboard.press("/");
+  await expect(page.getByRole("searchbox", { name: "Find a member" })).toBeFocused();
+});
+
+test.describe("without JavaScript", () => {
+  test.use({ javaScriptEnabled: false });
+
+  test("the steps to the first request tick themselves as the workspace takes them", async ({ page, member }) => {
+    const id = await ownWorkspace(member);
+    const overview = `/workspaces/${id}`;
+    const main = page.getByRole("main");
+    const next = main.locator("[aria-current=step]");
+    await enter(page, member, overview);
+    await expect(main).toContainText("1 of 4 steps done");
+    await expect(next).toContainText("Get approval for API keys");
+    await expect(main.getByRole("link", { name: "Open Playground" })).toHaveAttribute(
+      "href",
+      `${overview}/ai/playground`,
+    );
+    await next.getByRole("link", { name: "Request approval" }).click();
+    await page.getByRole("button", { name: "Request approval" }).click();
+    await page.goto(overview);
+    await expect(next).toContainText("Requested.");
+
+    await query("insert into ai.key_approvals (workspace_id) values ($1)", [id]);
+    await page.reload();
+    await expect(main).toContainText("2 of 4 steps done");
+    await next.getByRole("link", { name: "Create API key" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("First program");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.goto(overview);
+    await expect(main).toContainText("3 of 4 steps done");
+    await expect(next).toContainText("Send your first request");
+
+    await query(
+      `insert into ai.runs (
+         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, route,
+         markup, status, usage_source, input_tokens, output_tokens, cost_usd, billed_credits, reserved_usd,
+         reserved_credits, latency_ms, settled_at
+       ) values (
+         ai.run_id(now()), now(), $1, 'session', 'interactive', 'chat', 'first', 'demo-chat',
+         '[{"position": 1, "provider": "demo", "model": "m", "prices": []}]', 1, 1, 'succeeded', 'provider', 12, 5, 0.0042,
+         1.5, 0, 0, 100, now()
+       )`,
+      [id],
+    );
+    await page.reload();
+    await expect(main).not.toContainText("Get started");
+    await expect(main.getByRole("img", { name: /^Spend by model and day/ })).toBeVisible();
+    await expect(main).toContainText("No budgets yet.");
+  });
+});

@@ -1,0 +1,43 @@
+import { Card } from "../../ui/card.tsx";
+import { Link } from "../../ui/link.tsx";
+import { BudgetMeter } from "../budgets/budget-meter.tsx";
+import type { Budget } from "../budgets/budgets.ts";
+
+const scopes: Record<Budget["scope"], string> = {
+  workspace: "Workspace",
+  app: "App",
+  key: "API key",
+  member: "Member",
+  label: "Label",
+};
+
+/** The budgets nearest to their limit, each as a bar. */
+export function BudgetsCard({ budgets, base, now }: { budgets: readonly Budget[]; base: string; now: string }) {
+  return (
+    <Card
+      title="Budgets"
+      lead="Spent this month (UTC), closest to the limit first."
+      action={
+        <Link to={`${base}/ai/budgets`} className="link">
+          All budgets
+        </Link>
+      }
+    >
+      {budgets.length === 0 ? (
+        <p className="text-muted">No budgets yet. Set a monthly limit for the workspace, an API key, app or member.</p>
+      ) : (
+        <ul className="space-y-4">
+          {budgets.map((budget) => (
+            <li key={`${budget.scope} ${budget.subjectId}`} className="space-y-1">
+              <p className="wrap-anywhere font-medium">
+                <bdi>{budget.name ?? "Unnamed"}</bdi>{" "}
+                <span className="font-normal text-muted text-small">{scopes[budget.scope]}</span>
+              </p>
+              <BudgetMeter budget={budget} now={now} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,16 @@
+import { Card } from "../../ui/card.tsx";
+import { Copyable } from "../../ui/code-block.tsx";
+
+/** Where programs call the gateway. */
+export function GatewayCard({ url }: { url: string }) {
+  return (
+    <Card title="Call the gateway" lead="Works with any OpenAI client.">
+      <Copyable label="Base URL" text={url} />
+      <p className="mt-4">
+        <a href="/docs/api" className="link">
+          API reference
+        </a>
+      </p>
+    </Card>
+  );
+}

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import type { Budget } from "../budgets/budgets.ts";
+import { nearestToLimit } from "./workspace-home.ts";
+
+const budget = (name: string, fields: Partial<Budget>): Budget => ({
+  scope: "key",
+  subjectId: crypto.randomUUID(),
+  name,
+  live: true,
+  enforced: true,
+  limitUsd: "10",
+  spentUsd: "1",
+  reservedUsd: "0",
+  remainingUsd: "9",
+  spentPercent: "10",
+  usedUp: false,
+  warned: null,
+  ...fields,
+});
+
+const namesOf = (budgets: Budget[]) => nearestToLimit(budgets).map(({ name }) => name);
+
+test("budgets are ordered by the share spent, used-up ones first", () => {
+  const budgets = [
+    budget("a tenth", {}),
+    budget("most", { spentPercent: "99" }),
+    budget("used up", { spentPercent: "90", usedUp: true }),
+    budget("a long number", { spentPercent: "100" }),
+  ];
+  expect(namesOf(budgets)).toEqual(["used up", "a long number", "most", "a tenth"]);
+});
+
+test("subjects without a budget, and those that cannot call any more, are left out", () => {
+  expect(namesOf([budget("no budget", { limitUsd: null }), budget("revoked", { live: false })])).toEqual([]);
+});
+
+test.each([
+  [4, 4],
+  [5, 4],
+])("of %i budgets %i are shown", (count, shown) => {
+  const budgets = Array.from({ length: count }, (_, index) => budget(`key ${index}`, {}));
+  expect(nearestToLimit(budgets)).toHaveLength(shown);
+});
+
+test("budgets whose spending is hidden keep their order", () => {
+  const hidden = { spentUsd: null, reservedUsd: null, remainingUsd: null, spentPercent: null };
+  expect(namesOf([budget("first", hidden), budget("second", hidden)])).toEqual(["first", "second"]);
+});

@@ -1,0 +1,66 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { type Budget, readBudgets } from "../budgets/budgets.ts";
+import { readApproval } from "../keys/approval.ts";
+import { listKeys } from "../keys/keys.ts";
+import { type Range, readRange } from "../range.ts";
+import type { MemberReader } from "../studio-reader.ts";
+import { daysEachOf, type Overview, readOverview, shownRows } from "../usage/overview.ts";
+
+/** How far a workspace is on the way to its first request, for members who manage its keys. */
+export interface KeySetup {
+  /** `none`: not requested yet, or withdrawn. */
+  approval: "approved" | "requested" | "declined" | "none";
+  /** Whether a key was ever created. */
+  hasKey: boolean;
+}
+
+/** What a workspace's Overview shows to members who may use the studio. */
+export interface WorkspaceHome {
+  /** The last 30 days. */
+  range: Range;
+  /** By model. */
+  overview: Overview;
+  /** Those nearest to their limit. */
+  budgets: Budget[];
+  /** Null for members who do not manage keys. */
+  setup: KeySetup | null;
+  /** Whether steps are left on the way to the first request. */
+  beginning: boolean;
+}
+
+const budgetsRead = 50;
+const budgetsShown = 4;
+
+/** Reads what a workspace's Overview shows. @throws Response 403, 503 as readStudio */
+export async function readWorkspaceHome(
+  context: AppLoadContext,
+  { member, managesKeys, now }: { member: MemberReader; managesKeys: boolean; now: Date },
+): Promise<WorkspaceHome> {
+  const range = readRange(new URL(context.env.BASE_URL), { now });
+  const by = "model";
+  const [overview, { budgets }, setup] = await Promise.all([
+    readOverview(context, { reader: member, range, by, daysEach: daysEachOf(range, by), maxRows: shownRows(by) }),
+    readBudgets(context, { ...member, limit: budgetsRead }),
+    managesKeys ? readKeySetup(context, member) : null,
+  ]);
+  const beginning = !overview.everUsed || (setup !== null && !setup.hasKey);
+  return { range, overview, budgets: nearestToLimit(budgets), setup, beginning };
+}
+
+async function readKeySetup(context: AppLoadContext, member: MemberReader): Promise<KeySetup> {
+  const { approval, keys } = await listKeys(context, { ...member, limit: 1 });
+  const hasKey = keys.length > 0;
+  if (approval) return { approval: "approved", hasKey };
+  const { request } = await readApproval(context, member);
+  const states = { open: "requested", declined: "declined", withdrawn: "none", approved: "none" } as const;
+  return { approval: request ? states[request.state] : "none", hasKey };
+}
+
+/** Returns the live budgets with the largest share spent, used-up ones first. */
+export function nearestToLimit(budgets: readonly Budget[]): Budget[] {
+  const share = ({ usedUp, spentPercent }: Budget) => (usedUp ? Number.POSITIVE_INFINITY : Number(spentPercent ?? 0));
+  return budgets
+    .filter(({ limitUsd, live }) => limitUsd !== null && live)
+    .toSorted((a, b) => share(b) - share(a) || 0)
+    .slice(0, budgetsShown);
+}

@@ -1,0 +1,50 @@
+import { ChevronsUpDown } from "lucide-react";
+import { initialOf } from "./account-choices.tsx";
+import { Link } from "./link.tsx";
+
+interface Choice {
+  id: string;
+  name: string;
+}
+
+/** Says which workspace a page is of, and leads to others. */
+export function WorkspaceSwitcher({ workspace, others }: { workspace: Choice; others: readonly Choice[] }) {
+  return (
+    <details className="rounded-card border border-line">
+      <summary className="flex min-h-11 cursor-pointer list-none items-center gap-2.5 rounded-card px-2.5 hover:bg-sunken">
+        <Tile name={workspace.name} />
+        <span className="wrap-anywhere line-clamp-2 min-w-0 flex-1 py-1.5 font-medium" title={workspace.name}>
+          <span className="sr-only">Workspace: </span>
+          <bdi>{workspace.name}</bdi>
+        </span>
+        <ChevronsUpDown aria-hidden="true" className="size-4 shrink-0 text-muted" />
+      </summary>
+      <ul aria-label="Other workspaces" className="border-line border-t p-1">
+        {others.map(({ id, name }) => (
+          <li key={id}>
+            <Link to={`/workspaces/${id}`} className="menu-item">
+              <Tile name={name} />
+              <bdi className="min-w-0 truncate">{name}</bdi>
+            </Link>
+          </li>
+        ))}
+        <li>
+          <Link to="/workspaces" className="menu-item">
+            All workspaces
+          </Link>
+        </li>
+      </ul>
+    </details>
+  );
+}
+
+function Tile({ name }: { name: string }) {
+  return (
+    <span
+      aria-hidden="true"
+      className="grid size-6 shrink-0 place-items-center overflow-hidden rounded-button bg-accent-soft font-semibold text-accent text-small uppercase"
+    >
+      {initialOf(name)}
+    </span>
+  );
+}

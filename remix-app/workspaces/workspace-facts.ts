@@ -1,0 +1,14 @@
+import type { WorkspaceAccess } from "./permission.ts";
+
+/** What a member may know of a workspace, as terms and texts. */
+export function workspaceFacts({
+  planId,
+  personal,
+  role,
+}: Pick<WorkspaceAccess, "planId" | "personal" | "role">): [term: string, text: string][] {
+  return [
+    ["Plan", planId],
+    ["Type", personal ? "Personal" : "Shared"],
+    ["Your role", role],
+  ];
+}

@@ -42,7 +42,7 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   await page.getByRole("link", { name: "Members" }).click();
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByRole("button", { name: "Send invitation" }).click();
-  const { pathname, search } = new URL(await linkOfMail(colleague.email, "You are invited to a workspace"));
+  const { pathname, search } = new URL(await linkOfMail(colleague.email, "You’re invited to a workspace on Gatehouse"));
   const other = await (await browser.newContext()).newPage();
   await enter(other, colleague, `${pathname}${search}`);
   await other.getByRole("button", { name: "Join workspace" }).click();

@@ -127,11 +127,11 @@ test.describe("without JavaScript", () => {
     await press(page, "Search");
     await page.getByRole("link", { name: "Make an override" }).click();
     await confirm(page, { text: member.email, button: "Make override" });
-    await page.getByRole("link", { name: "Send recovery mail" }).click();
-    await confirm(page, { text: member.email, button: "Send recovery mail" });
+    await page.getByRole("link", { name: "Send recovery email" }).click();
+    await confirm(page, { text: member.email, button: "Send recovery email" });
     await expect(page.getByText("We sent the recovery email.")).toBeVisible();
     const subjects = async () => (await mailsTo(member.email)).map(({ subject }) => subject);
-    await expect.poll(subjects).toContain("Get back into your account");
+    await expect.poll(subjects).toContain("Get back into your Gatehouse account");
     await page.getByRole("link", { name: "Revoke override" }).click();
     await confirm(page, { text: member.email, button: "Revoke override" });
     await expect(page.getByText("The override is revoked")).toBeVisible();

@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { chromium } from "playwright";
@@ -24,6 +24,10 @@ const args = [
 ];
 
 const npmPackage = path.resolve("node_modules/@sparticuz/chromium");
+/** The npm package's Chromium has a sans-serif font alone. */
+const monoFonts = path.resolve("node_modules/dejavu-fonts-ttf/ttf");
+const monoAlias =
+  "<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>\n</fontconfig>";
 const systemNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const macApplications = [
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -63,14 +67,14 @@ function runs(executablePath: string): boolean {
 }
 
 /**
- * Unpacks the npm package's Chromium and its libraries once a version. It unpacks into the temporary directory, and
+ * Unpacks the npm package's Chromium and its libraries once a version, and adds a monospaced font. It unpacks into the temporary directory, and
  * with its libraries only where it takes itself to be in AWS Lambda, so that is what a process of its own is told.
  */
 async function unpackFromNpm(): Promise<ChromiumLaunch> {
   const { version } = JSON.parse(await readFile(path.join(npmPackage, "package.json"), "utf8")) as { version: string };
   // Its font configuration will name it, and checkouts that share a node_modules come and go.
   const cache = path.join(await realpath("node_modules"), ".cache");
-  const home = path.join(cache, `chromium-${version}`);
+  const home = path.join(cache, `chromium-${version}-mono`);
   const executablePath = path.join(home, "chromium");
   if (!existsSync(executablePath)) {
     await mkdir(cache, { recursive: true });
@@ -91,7 +95,9 @@ async function unpackFromNpm(): Promise<ChromiumLaunch> {
       // Its font configuration names the temporary directory of Lambda.
       const fontConfig = path.join(partial, "fonts/fonts.conf");
       const fonts = (await readFile(fontConfig, "utf8")).replaceAll("/tmp/fonts", path.join(home, "fonts"));
-      await writeFile(fontConfig, fonts);
+      await writeFile(fontConfig, fonts.replace("</fontconfig>", monoAlias));
+      for (const file of ["DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf"])
+        await copyFile(path.join(monoFonts, file), path.join(partial, "fonts", file));
       // Another process may have been first; its result is as good.
       await rename(partial, home).catch((error: unknown) => {
         if (!existsSync(executablePath)) throw error;

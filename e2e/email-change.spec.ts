@@ -54,7 +54,9 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(email.getByText("has yet to confirm")).toHaveCount(0);
       for (const address of [member.email, newcomer.email])
         await expect
-          .poll(async () => (await mailsTo(address)).some((mail) => mail.subject === "Your email was changed"))
+          .poll(async () =>
+            (await mailsTo(address)).some((mail) => mail.subject === "Your Gatehouse email was changed"),
+          )
           .toBe(true);
     });
 

@@ -147,7 +147,7 @@ for (const loss of ["all", "body"] as const) {
 
     test("a recovery by link can be repeated", async ({ page, member, colleague }) => {
       await helper.send(colleague.email, await helper.override(colleague.email));
-      const link = await linkOfMail(colleague.email, "Get back into your account");
+      const link = await linkOfMail(colleague.email, "Get back into your Gatehouse account");
       await enter(page, member, link);
       const goOn = page.getByRole("button", { name: /^Continue as/ });
       const { processed } = await cutResponse(page, { loss });

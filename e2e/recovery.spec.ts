@@ -26,7 +26,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page.getByRole("alert")).toContainText("do not match an account");
 
       await helper.send(member.email, await helper.override(member.email, { normalLogin: false }));
-      const link = await linkOfMail(member.email, "Get back into your account");
+      const link = await linkOfMail(member.email, "Get back into your Gatehouse account");
       await page.goto(link);
       const goOn = page.getByRole("button", { name: `Continue as ${maskEmail(member.email)}` });
       await expect(goOn).toBeVisible();
@@ -74,7 +74,7 @@ test("a member of whom MFA is required comes back by code, proves the authentica
   await page.getByRole("button", { name: "Verify" }).click();
   await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
   await expect(page).toHaveURL(/\/workspaces$/);
-  expect(await linkOfMail(member.email, "Your account was recovered")).toContain("/forgot-password");
+  expect(await linkOfMail(member.email, "Your Gatehouse account was recovered")).toContain("/settings/security");
 });
 
 test("somebody without an account gets one, and a member beside whom they come back stays", async ({

@@ -33,7 +33,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByRole("button", { name: "Change password" }).click();
 
       await expect(notice(page, "Your password is changed.")).toBeVisible();
-      expect(await linkOfMail(member.email, "Your password was changed")).toContain("/forgot-password");
+      expect(await linkOfMail(member.email, "Your Gatehouse password was changed")).toContain("/settings/security");
       await elsewhere.goto("/workspaces");
       await expect(elsewhere).toHaveURL(/\/login/);
       await expect(page.locator("#activity")).toContainText("Changed the password");

@@ -28,7 +28,7 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
-  const link = await linkOfMail(colleague.email, "You are invited to a workspace");
+  const link = await linkOfMail(colleague.email, "You’re invited to a workspace on Gatehouse");
   const invited = await pageOf(browser, colleague, link);
   await expect(invited.getByRole("heading", { level: 1, name: "Join Orbit" })).toBeVisible();
   await expectAccessible(invited);
@@ -87,7 +87,7 @@ test("an invitation for another email asks for that one", async ({ page, browser
   await page.getByRole("link", { name: "Members" }).click();
   await page.getByLabel("Email").fill(`someone.else.${colleague.email}`);
   await page.getByRole("button", { name: "Send invitation" }).click();
-  const link = await linkOfMail(`someone.else.${colleague.email}`, "You are invited to a workspace");
+  const link = await linkOfMail(`someone.else.${colleague.email}`, "You’re invited to a workspace on Gatehouse");
   const other = await pageOf(browser, colleague, link);
   await expect(other.getByRole("main")).toContainText("Sign in with that email to accept it");
   await expect(other.getByRole("button", { name: "Join workspace" })).toHaveCount(0);
@@ -106,7 +106,7 @@ test("members who may not manage see no forms, and leave by themselves", async (
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByLabel("Role", { exact: true }).selectOption({ label: "Viewer" });
   await page.getByRole("button", { name: "Send invitation" }).click();
-  const link = await linkOfMail(colleague.email, "You are invited to a workspace");
+  const link = await linkOfMail(colleague.email, "You’re invited to a workspace on Gatehouse");
   const viewer = await pageOf(browser, colleague, link);
   await viewer.getByRole("button", { name: "Join workspace" }).click();
   await viewer.getByRole("link", { name: "Members" }).click();
@@ -152,7 +152,11 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await page.getByLabel("Email").fill(colleague.email);
   await page.getByLabel("Role", { exact: true }).selectOption("Key keepers");
   await page.getByRole("button", { name: "Send invitation" }).click();
-  const keeper = await pageOf(browser, colleague, await linkOfMail(colleague.email, "You are invited to a workspace"));
+  const keeper = await pageOf(
+    browser,
+    colleague,
+    await linkOfMail(colleague.email, "You’re invited to a workspace on Gatehouse"),
+  );
   await keeper.getByRole("button", { name: "Join workspace" }).click();
   await keeper.getByRole("link", { name: "Roles", exact: true }).click();
   await expect(keeper.getByRole("button", { name: "Create role" })).toHaveCount(0);

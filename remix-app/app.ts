@@ -1,6 +1,8 @@
 import type { HttpBindings } from "@hono/node-server";
 import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
+import { createBrandFiles } from "./brand-files.ts";
+import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { basicChallenge, basicCredentials, bearerToken } from "./http/authorization.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
@@ -40,6 +42,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
   const { judge, isPage } = createRouteTable(build, side);
   const handle = createRequestHandler(build, development ? "development" : "production");
+  const brand = createBrandFiles(brandOf(settings));
   const app = new Hono<Bindings>();
 
   app.use(async (c, next) => {
@@ -91,6 +94,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       ? c.json({ status: "stopping" }, 503)
       : c.json({ status: "ok", app: settings.APP_NAME, forwarded: forwardedEntries(c.req.raw.headers).length }),
   );
+  app.route("/", brand.files);
   if (clientDir) app.route("/", staticFiles(clientDir));
 
   /** Opens the session of a request, anonymous without credentials, and makes Remix's load context. */
@@ -108,6 +112,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return {
       ...facts,
       ...runtime.given,
+      brand: brand.page,
       session,
       isPage,
       refusal: null,

@@ -1,12 +1,15 @@
 import { RemixBrowser } from "@remix-run/react";
 import { StrictMode, startTransition } from "react";
 import { hydrateRoot } from "react-dom/client";
+import { BrandContext, brandOfDocument } from "./ui/brand.ts";
 
 startTransition(() => {
   hydrateRoot(
     document,
     <StrictMode>
-      <RemixBrowser />
+      <BrandContext.Provider value={brandOfDocument(document)}>
+        <RemixBrowser />
+      </BrandContext.Provider>
     </StrictMode>,
   );
 });

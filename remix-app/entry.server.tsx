@@ -4,6 +4,7 @@ import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToPipeableStream } from "react-dom/server";
 import type { RouteHandle } from "./http/route-table.ts";
+import { BrandContext } from "./ui/brand.ts";
 import { FailedRequestContext } from "./ui/failed-request.tsx";
 import { NonceContext } from "./ui/inline-script.tsx";
 
@@ -21,17 +22,19 @@ export default function handleRequest(
   given: number,
   headers: Headers,
   remixContext: EntryContext,
-  { nonce, requestId }: AppLoadContext,
+  { brand, nonce, requestId }: AppLoadContext,
 ): Promise<Response> {
   const status = statusOf(remixContext.staticHandlerContext, given);
   const failed = status >= 500 && !isHydrated(remixContext) ? requestId : null;
   return new Promise((resolve, reject) => {
     const { pipe } = renderToPipeableStream(
-      <NonceContext.Provider value={nonce}>
-        <FailedRequestContext.Provider value={failed}>
-          <RemixServer context={remixContext} url={request.url} nonce={nonce} />
-        </FailedRequestContext.Provider>
-      </NonceContext.Provider>,
+      <BrandContext.Provider value={brand}>
+        <NonceContext.Provider value={nonce}>
+          <FailedRequestContext.Provider value={failed}>
+            <RemixServer context={remixContext} url={request.url} nonce={nonce} />
+          </FailedRequestContext.Provider>
+        </NonceContext.Provider>
+      </BrandContext.Provider>,
       {
         nonce,
         onAllReady() {

@@ -4,6 +4,7 @@ import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { type ClientAddressOptions, clientAddress, requestIdOf, requestOrigin } from "./http/request-facts.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 import type { RequestSession } from "./session/request-session.ts";
+import type { PageBrand } from "./ui/brand.ts";
 
 /** A request before its session is opened. */
 interface RequestFacts {
@@ -24,6 +25,8 @@ interface RequestFacts {
 export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
+  /** For pages. */
+  brand: PageBrand;
   /** Whether a path leads to a page of this side that people can land on. */
   isPage(pathname: string): boolean;
   /** Present on a satellite only, where `env` is unavailable and `session` is anonymous. */

@@ -17,6 +17,7 @@ import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./htt
 import { detour } from "./http/redirect-target.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { Address } from "./ui/address.tsx";
+import { useBrand, withName } from "./ui/brand.ts";
 import { Button, ButtonLink, buttonClass } from "./ui/button.tsx";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript, useNonce } from "./ui/inline-script.tsx";
@@ -31,13 +32,10 @@ import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
 import { failSent } from "./ui/unanswered-form.ts";
 
-export const links: LinksFunction = () => [
-  { rel: "stylesheet", href: stylesUrl },
-  { rel: "icon", href: "/favicon.svg", type: "image/svg+xml" },
-];
+export const links: LinksFunction = () => [{ rel: "stylesheet", href: stylesUrl }];
 
-export const meta: MetaFunction = ({ error }) => [
-  { title: error ? `${wordsFor(error).title} · Gatehouse` : "Gatehouse" },
+export const meta: MetaFunction<typeof loader> = ({ data, error }) => [
+  { title: error ? withName(wordsFor(error).title, data) : data?.brand.name },
 ];
 
 export const headers: HeadersFunction = ({ errorHeaders }) => {
@@ -55,6 +53,7 @@ export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
   return {
     theme: readTheme(context),
     requestId: context.requestId,
+    brand: context.brand,
     account: auth.status === "authenticated" ? auth.claims.sub : "",
     user:
       state.status === "alive"
@@ -77,18 +76,21 @@ export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
 export function Layout({ children }: { children: ReactNode }) {
   const site = useSite();
   const nonce = useNonce();
+  const brand = useBrand();
   const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
   // As the document came: one that is alive stays so, also where its script brings a page that would not be by itself.
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";
   return (
-    <html lang="en" data-theme={theme} data-account={site?.account ?? ""}>
+    <html lang="en" data-theme={theme} data-account={site?.account ?? ""} data-brand={JSON.stringify(brand)}>
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />
+        <link rel="icon" href={brand.icon.href} type={brand.icon.type} />
+        {brand.accent ? <link rel="stylesheet" href={brand.accent} /> : null}
       </head>
       <body>
         {children}

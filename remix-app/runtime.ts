@@ -23,7 +23,16 @@ export interface RequestCredentials {
 export interface Runtime {
   settings: Pick<
     Env,
-    "NODE_ENV" | "APP_NAME" | "HOST" | "PORT" | "BASE_URL" | "WEB_ALLOWED_ORIGINS" | "TRUSTED_PROXY_HOPS"
+    | "NODE_ENV"
+    | "APP_NAME"
+    | "HOST"
+    | "PORT"
+    | "BASE_URL"
+    | "WEB_ALLOWED_ORIGINS"
+    | "TRUSTED_PROXY_HOPS"
+    | "BRAND_NAME"
+    | "BRAND_ACCENT"
+    | "BRAND_MARK"
   >;
   /** Whose routes it serves. */
   side: Side;

@@ -3,7 +3,9 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { defaultAccent, defaultName } from "../remix-app/config/brand.ts";
 import { newPasswordSchema } from "../remix-app/session/credentials.ts";
+import { supabaseFiles } from "./email-templates/supabase-files.ts";
 import { notificationMails } from "./local-stack/identity-environment.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
@@ -106,6 +108,29 @@ describe("the mail templates", () => {
     expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
   });
 
+  test("are those of `npm run email-templates` without settings of the brand, as are the names in config.toml", () => {
+    for (const [file, text] of supabaseFiles({ name: defaultName, accent: defaultAccent }, config))
+      expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
+  });
+
+  test("take the brand that is set, and say when they expire, why they came and what to do otherwise", () => {
+    const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
+    for (const [file, text] of rendered) {
+      expect(text, file).not.toContain(defaultName);
+      if (file.endsWith(".toml")) {
+        expect(text).toContain('sender_name = "Acme & Co"');
+        expect(text).toContain('rp_display_name = "Acme & Co"');
+        expect(text).toContain('[auth.email.template.confirmation]\nsubject = "Confirm your email for Acme & Co"\n');
+        continue;
+      }
+      expect(text).toContain("Acme &amp; Co");
+      expect(text).toContain("#1d4ed8");
+      expect(text).toMatch(/This (link|code) expires in 1 hour and works once\./);
+      expect(text).toContain("You’re getting this email because");
+      expect(text).toMatch(/If (it wasn’t you|you don’t know who invited you), /);
+    }
+  });
+
   test("have subjects that name nothing", () => {
     const subjects = [...config.matchAll(/^subject = "(.*)"$/gm)].map(([, subject]) => subject);
     expect(subjects).toHaveLength(files.length);
@@ -125,7 +150,7 @@ describe("the mail templates", () => {
     ["email_change", "email_change"],
   ])("%s links to the page that asks before it verifies", ([file, type]) => {
     const template = readFileSync(path.join(root, `supabase/templates/${file}.html`), "utf8");
-    expect(template).toContain(`{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&type=${type}`);
+    expect(template).toContain(`{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&amp;type=${type}`);
     expect(template).not.toContain("ConfirmationURL");
   });
 });

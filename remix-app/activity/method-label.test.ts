@@ -5,8 +5,8 @@ test.each([
   ["password", "Password"],
   ["oauth:github", "GitHub"],
   // By which of the two in the mail an account was recovered.
-  ["link", "Link from the mail"],
-  ["code", "Code from the mail"],
+  ["link", "Link from an email"],
+  ["code", "Code from an email"],
 ])("the method %s is called %s", (method, label) => {
   expect(methodLabel(method)).toBe(label);
 });

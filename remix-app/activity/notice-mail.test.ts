@@ -1,16 +1,19 @@
 import { expect, test } from "vitest";
+import { eventKinds } from "./event-kinds.ts";
 import { eventMail, type ToldEvent } from "./notice-mail.ts";
 
 const told: ToldEvent = {
   kind: "sign_in",
   method: "password",
   device: "evil.example on Windows",
+  browser: "Chrome on Linux",
   address: "192.0.2.1",
   details: {},
   when: new Date(0),
   unconfirmed: false,
 };
-const addressed = { to: "ada@example.com", origin: "https://gatehouse.example" };
+const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
+const addressed = { to: "ada@example.com", site };
 
 test("a name in a notice is one line, starts no paragraph and becomes no link", () => {
   const details = { workspace: "Acme\n\nYour account is locked. Unlock it: https://evil.example" };
@@ -23,24 +26,43 @@ test("a name in a notice is one line, starts no paragraph and becomes no link", 
 
 test("the device and the address that a notice names become no links", () => {
   const { text } = eventMail(told, addressed);
-  expect(text).toContain("Device: evil.\u200Aexample on Windows\nAddress: 192.\u200A0.\u200A2.\u200A1");
+  expect(text).toContain("Device: evil.\u200Aexample on Windows\nIP address: 192.\u200A0.\u200A2.\u200A1");
   expect(text).toContain("https://gatehouse.example/settings/security");
+});
+
+test("an email about a sign-in names the browser in its subject, in our own words alone", () => {
+  expect(eventMail(told, addressed).subject).toBe("New sign-in from Chrome on Linux");
+  for (const browser of ["Unknown device", "Unknown browser on Linux"]) {
+    expect(eventMail({ ...told, browser }, addressed).subject).toBe("New sign-in to your Gatehouse account");
+  }
+});
+
+test("each notice has one button, says what to do, and names the product that is set", () => {
+  const named = { to: "ada@example.com", site: { ...site, product: "Acme" } };
+  for (const kind of Object.keys(eventKinds)) {
+    const { subject, text } = eventMail({ ...told, kind }, named);
+    expect(text.match(/^Review security settings:\nhttps:\/\/gatehouse\.example\/settings\/security$/gm)).toHaveLength(
+      1,
+    );
+    expect(text).toMatch(/\n\nIf (it wasn’t|you didn’t ask for this), /);
+    expect(`${subject}\n${text}`).not.toMatch(/\{product\}|Gatehouse/);
+  }
 });
 
 test("a mail about what an administrator did names neither device nor address", () => {
   const { subject, text } = eventMail({ ...told, kind: "mfa_required" }, addressed);
-  expect(subject).toBe("Your account now needs a second factor");
-  expect(text).not.toMatch(/Device:|Address:/);
+  expect(subject).toBe("Your Gatehouse account now requires a second factor");
+  expect(text).not.toMatch(/Device:|IP address:/);
 });
 
 test("a mail about an unconfirmed addition says so", () => {
   const added = { ...told, kind: "passkey_added", details: { passkey: "Phone" } };
-  expect(eventMail({ ...added, unconfirmed: true }, addressed).text).toContain("unconfirmed");
-  expect(eventMail(added, addressed).text).not.toContain("unconfirmed");
+  expect(eventMail({ ...added, unconfirmed: true }, addressed).text).toContain("isn’t confirmed yet");
+  expect(eventMail(added, addressed).text).not.toContain("isn’t confirmed yet");
 });
 
 test("a kind of a later version still makes a mail that says what happened", () => {
   const { subject, text } = eventMail({ ...told, kind: "phone_added" }, addressed);
-  expect(subject).toBe("Your account was changed");
+  expect(subject).toBe("Your Gatehouse account was changed");
   expect(text).toMatch(/^phone added\.\n\nWhen:/);
 });

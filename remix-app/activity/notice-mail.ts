@@ -1,13 +1,17 @@
+import { timeText } from "../http/date-text.ts";
 import { quoted } from "../mail/inert-text.ts";
-import type { Mail } from "../mail/mail-body.ts";
+import type { Mail, MailSite } from "../mail/mail-body.ts";
+import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { eventKind, eventLabel } from "./event-kinds.ts";
 import { methodLabel } from "./method-label.ts";
 
-/** An event as the mail about it needs it. */
+/** An event as the email about it needs it. */
 export interface ToldEvent {
   kind: string;
   method: string | null;
   device: string;
+  /** By `deviceName`: words of a closed list, for the subject. */
+  browser: string;
   address: string;
   details: Record<string, string>;
   when: Date;
@@ -15,48 +19,67 @@ export interface ToldEvent {
   unconfirmed: boolean;
 }
 
-/**
- * The mail that tells an account's owner about an event: what, when, from where, and what to do.
- * @param options.origin our web origin, for links
- */
-export function eventMail(event: ToldEvent, { to, origin }: { to: string; origin: string }): Mail {
-  const { kind, device, address, details } = event;
+type Site = Pick<MailSite, "origin" | "product">;
+
+/** Writes the email that tells an account's owner about an event: what, when, from where, and what to do. */
+export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Site }): Mail {
+  const { origin, product } = site;
+  const { kind, device, address, details, when } = event;
   const { notice, byAdmin } = eventKind(kind) ?? {};
-  const when = `When: ${timeOf(event.when)}`;
-  if (byAdmin && notice) {
-    const help = `If you did not ask for help, tell the administrators of this service, and see what changed: ${origin}/settings/security`;
-    return { to, subject: notice.subject, text: [notice.what, when, help].join("\n\n") };
-  }
-  const subject = notice?.subject ?? (kind === "sign_in" ? "New sign-in to your account" : "Your account was changed");
-  const what = notice?.what ?? (kind === "sign_in" ? newPlace : `${eventLabel(kind)}.`);
-  const facts = [
-    ...(kind === "sign_in" ? [`Method: ${methodLabel(event.method ?? "")}`] : []),
-    ...Object.entries(details).map(([name, value]) => `${name[0]?.toUpperCase()}${name.slice(1)}: ${quoted(value)}`),
-    when,
-    `Device: ${quoted(device)}`,
-    `Address: ${quoted(address)}`,
-  ];
-  const unconfirmed = event.unconfirmed ? [`${unconfirmedAddition} ${origin}/settings/security`] : [];
-  return { to, subject, text: [what, facts.join("\n"), ...unconfirmed, ...whatToDo(origin)].join("\n\n") };
+  const words = kind === "sign_in" ? signInNotice(event) : (notice ?? { ...changed, what: `${eventLabel(kind)}.` });
+  const named = (text: string) => text.replaceAll("{product}", product);
+  const parts: MailParts = {
+    news: [
+      named(words.what),
+      ...(event.unconfirmed
+        ? ["It was added by an app and isn’t confirmed yet. Keep or remove it in your security settings."]
+        : []),
+    ],
+    facts: [
+      ...(kind === "sign_in" ? [["Method", methodLabel(event.method ?? "")] as const] : []),
+      ...(byAdmin ? [] : Object.entries(details).map(([name, value]) => [capitalized(name), quoted(value)] as const)),
+      ["When", timeText(when)],
+      ...(byAdmin
+        ? []
+        : ([
+            ["Device", quoted(device)],
+            ["IP address", quoted(address)],
+          ] as const)),
+    ],
+    action: { label: "Review security settings", url: `${origin}/settings/security` },
+    more: byAdmin
+      ? [`If you didn’t ask for this, contact an administrator of ${product}.`]
+      : [
+          "If this was you, you don’t need to do anything.",
+          `If it wasn’t, someone else may have access to your account. Reset your password, which signs out every device: ${origin}/forgot-password`,
+        ],
+    footer: [`You’re getting this email because it’s about the security of your ${product} account.`],
+  };
+  return { to, subject: named(words.subject), text: mailText(parts) };
 }
 
-const newPlace = "Someone signed in to your account from a new device or location.";
-const unconfirmedAddition = "It was added by an app and is unconfirmed. Keep or remove it here:";
+const changed = { subject: "Your {product} account was changed" };
 
-/** The last mail of an account: its log is gone, so this is what says when. */
-export function accountDeletedMail({ to, when }: { to: string; when: Date }): Mail {
-  const what = `Your account was deleted on ${timeOf(when)}, with everything in it.`;
-  return { to, subject: "Your account was deleted", text: `${what}\n\nNo one can sign in to it anymore.` };
+function signInNotice({ browser }: Pick<ToldEvent, "browser">) {
+  return {
+    subject: browser.startsWith("Unknown") ? "New sign-in to your {product} account" : `New sign-in from ${browser}`,
+    what: "We noticed a new sign-in to your {product} account from a device or location you haven’t used before.",
+  };
 }
 
-function timeOf(when: Date): string {
-  return `${when.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short", timeZone: "UTC" })} UTC`;
-}
+const capitalized = (word: string) => word.replace(/^./, (first) => first.toUpperCase());
 
-function whatToDo(origin: string): string[] {
-  return [
-    "If this was you, you don't need to do anything.",
-    `If it was not, someone else may have access to your account. Choose a new password, which signs out every device: ${origin}/forgot-password`,
-    `Then see what else changed: ${origin}/settings/security`,
-  ];
+/** The last email of an account: its log is gone, so this is what says when. */
+export function accountDeletedMail({ to, when }: { to: string; when: Date }, { product }: Pick<Site, "product">): Mail {
+  const parts: MailParts = {
+    news: [
+      `Your ${product} account and its data were permanently deleted on ${timeText(when)}.`,
+      "You can no longer sign in to it.",
+    ],
+    footer: [
+      `You’re getting this email because your ${product} account was deleted.`,
+      `If you didn’t delete it, contact an administrator of ${product}.`,
+    ],
+  };
+  return { to, subject: `Your ${product} account was deleted`, text: mailText(parts) };
 }

@@ -59,11 +59,11 @@ test("the owner gets a mail for a sign-in by a new device, and for no other", as
   await signIn(desk);
   await expect.poll(() => mailsTo(email)).toHaveLength(1);
   const [mail] = await mailsTo(email);
-  expect(mail?.subject).toBe("New sign-in to your account");
+  expect(mail?.subject).toBe("New sign-in from Firefox on Windows");
   for (const fact of [
     "Method: Password",
     "Device: Firefox on Windows",
-    `Address: ${address}`,
+    `IP address: ${address}`,
     `${base}/forgot-password`,
   ])
     expect(mail?.text).toContain(fact);

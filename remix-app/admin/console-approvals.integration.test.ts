@@ -57,7 +57,7 @@ describe("a workspace's approval of keys", () => {
     const subjects = async (email: string) => (await mailsTo(email)).map(({ subject }) => subject);
     const patience = { timeout: 20_000 };
     await expect.poll(() => subjects(admin.email), patience).toContain("A workspace requests approval for API keys");
-    await expect.poll(() => subjects(person.email), patience).toContain("The request for API keys was declined");
+    await expect.poll(() => subjects(person.email), patience).toContain("Your request for API keys was declined");
 
     await ask("The night team");
     const approve = `/admin/workspaces/${workspace.id}/approve`;

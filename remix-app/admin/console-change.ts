@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";
+import { timeText } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -106,7 +107,7 @@ export async function actInConsole(
   const { refused, repeated, last } = answer;
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
-    const who = last ? `${last.actorEmail ?? "The operator"} changed it at ${last.at.toISOString()}` : "It was changed";
+    const who = last ? `${last.actorEmail ?? "The operator"} changed it on ${timeText(last.at)}` : "It was changed";
     const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
     return { outcome: "refused", status: 409, message };
   }

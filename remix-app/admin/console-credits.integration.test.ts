@@ -120,7 +120,7 @@ test("a plan is added and edited, and a workspace is moved to it with what happe
   const edit = { ...plan, seen, lowCredits: "100", markup: "2" };
   expect((await admin.browser.post(`/admin/plans/${planId}`, edit)).status).toBe(303);
   const lost = await admin.browser.post(`/admin/plans/${planId}`, edit);
-  expect([lost.status, lost.words]).toEqual([409, expect.stringContaining("changed it at")]);
+  expect([lost.status, lost.words]).toEqual([409, expect.stringContaining("changed it on")]);
 
   const page = `/admin/workspaces/${workspaceId}`;
   expect((await admin.browser.get(page)).words).toContain("Team, paid by the workspace");

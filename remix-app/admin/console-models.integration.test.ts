@@ -68,7 +68,7 @@ test("a model is shut and opened, by an admin, with a reason and its id", async 
   expect((await admin.browser.post(at("disable"), { ...filled, confirmation: "test" })).status).toBe(400);
   expect((await admin.browser.post(at("disable"), filled)).location).toMatch(/^\/admin\/models\?model=.*&done=$/);
   const late = await other.browser.post(at("disable"), filled);
-  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it on`)]);
   expect((await other.browser.post(at("enable"), filled)).status).toBe(303);
   const log = await query(
     "select action, before, after from private.admin_audit_log where target = $1 order by created_at",
@@ -236,7 +236,7 @@ describe("a model that is added on the console's pages", () => {
       ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
-    expect(answers.map(({ words }) => words).join()).toMatch(/changed it at .* Nothing was done: look at it again/s);
+    expect(answers.map(({ words }) => words).join()).toMatch(/changed it on .* Nothing was done: look at it again/s);
   });
 
   test("has a price that is cancelled before it begins", async () => {

@@ -142,7 +142,7 @@ test("chosen prices are added together, once", async () => {
   const [mine, theirs] = [await review(admin, picks), await review(other, picks)];
   expect((await admin.browser.post(address, mine)).location).toBe(`${address}?done`);
   const late = await other.browser.post(address, theirs);
-  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+  expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it on`)]);
   expect(await prices()).toEqual([
     { model: first, input: "2.250000", output: "10.000000" },
     { model: second, input: "0.400000", output: "1.600000" },

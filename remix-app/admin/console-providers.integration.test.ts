@@ -4,6 +4,7 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/consol
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { dayText } from "../http/date-text.ts";
 
 const model = `test/providers-${randomUUID().slice(0, 8)}`;
 const requestId = `providers-${randomUUID()}`;
@@ -153,7 +154,7 @@ test("the console shows each provider's health and its usage, whose file has the
   expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
   expect(words).toMatch(/Key rejected: \d/);
   const day = new Date().toISOString().slice(0, 10);
-  expect(words).toContain(`to ${day}, UTC`);
+  expect(words).toContain(`to ${dayText(day)}, UTC`);
   const [, href = ""] = /href="(\/admin\/providers\.csv[^"]*)"/.exec(text) ?? [];
   const file = await admin.browser.get(href.replaceAll("&amp;", "&"));
   const [head, ...lines] = file.text.trim().split("\r\n");

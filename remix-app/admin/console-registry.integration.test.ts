@@ -43,7 +43,7 @@ describe("the approval of keys", () => {
 
     expect((await admin.browser.post(at("approve"), filled)).location).toBe(`/admin/workspaces?q=${id}&done=approve`);
     const late = await other.browser.post(at("approve"), filled);
-    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it at`)]);
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it on`)]);
     expect((await other.browser.post(at("withdraw"), filled)).location).toContain("done=withdraw");
     expect(await query("select from ai.key_approvals where workspace_id = $1", [id])).toEqual([]);
     const before = { approved: true, approvedBy: admin.id };
@@ -149,6 +149,6 @@ describe("the registry of apps", () => {
       other.browser.post(`${base}/disable`, both),
     ]);
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
-    expect(answers.find(({ status }) => status === 409)?.words).toMatch(/@\S+ changed it at/);
+    expect(answers.find(({ status }) => status === 409)?.words).toMatch(/@\S+ changed it on/);
   });
 });

@@ -120,6 +120,6 @@ describe("a change of an account's second factor", () => {
   test("that comes second says who came first", async () => {
     await other.browser.post(step("require"), filled());
     const late = await admin.browser.post(step("reset"), filled());
-    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it at`)]);
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${other.email} changed it on`)]);
   });
 });

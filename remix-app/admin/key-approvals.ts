@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
+import { mailSite } from "../mail/mail-body.ts";
 import { approvalAnswerMail } from "../studio/keys/approval-mail.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
@@ -91,7 +92,7 @@ export function decideApproval(
     workspaceName: workspace.name,
     declineReason: step === "decline" ? reason : null,
   };
-  const email = approvalAnswerMail(answered, { origin: context.env.BASE_URL });
+  const email = approvalAnswerMail(answered, mailSite(context.env));
   const asked = { workspace: workspace.id, requestedAt, reason, email };
   return step === "decline"
     ? actInConsole(context, { admin, name: "decline_key_approval", change: asked, refusals })

@@ -148,7 +148,7 @@ describe("a reset of authenticators", () => {
     await query("update private.outgoing_mails set next_attempt_at = now() where recipient = $1 and attempts = 1", [
       person.email,
     ]);
-    await expect.poll(mails, { timeout: 10_000 }).toContain("Your authenticator apps were removed");
+    await expect.poll(mails, { timeout: 10_000 }).toContain("Your Gatehouse authenticator apps were removed");
     const events = await query("select kind, ip from public.security_events where user_id = $1 and kind = $2", [
       person.id,
       "authenticators_reset",

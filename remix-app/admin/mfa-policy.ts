@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { timeText } from "../http/date-text.ts";
 import { problem } from "../http/problem.ts";
 import { removeFactors } from "../mfa/remove-factors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -128,7 +129,7 @@ async function takeStep(
 /** A lost race says who changed it. */
 async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
-  const who = last ? `${last.actorEmail ?? "Somebody"} changed it at ${last.at.toISOString()}` : "It was changed";
+  const who = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";
   const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
   return { outcome: "refused", status: 409, message } as const;
 }

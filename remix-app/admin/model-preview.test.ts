@@ -35,8 +35,8 @@ test("shows what a price changes, which price it ends, and when it ends", () => 
   ];
   const asked = price(0, { from: "2026-12-01T00:00:00Z", inputUsd: "2.5", cachedInputUsd: "1.25", outputUsd: "1000" });
   expect(priceChanges({ prices }, asked, now)).toEqual([
-    "The price begins at 2026-12-01 00:00 UTC and applies until the next price begins at 2026-12-24 00:00 UTC.",
-    "It ends the price that began at 2026-11-01 00:00 UTC.",
+    "The price begins at 1 Dec 2026, 00:00 UTC and applies until the next price begins at 24 Dec 2026, 00:00 UTC.",
+    "It ends the price that began at 1 Nov 2026, 00:00 UTC.",
     "Cached input: from none to $1.25",
     "Output: from $10.00 to $1000.00 (100 times as much)",
   ]);

@@ -1,6 +1,7 @@
+import { timeText } from "../http/date-text.ts";
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
-import { minuteOf, usd } from "./words.ts";
+import { usd } from "./words.ts";
 
 /** Labels of the fields of models, routes and grants. */
 export const fieldLabels = {
@@ -69,11 +70,11 @@ export function priceChanges(
   const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
   const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
   return [
-    `The price begins ${asked.from ? `at ${minuteOf(asked.from)}` : "when you confirm"} and applies until ${
-      next?.from ? `the next price begins at ${minuteOf(next.from)}` : "another price is added"
+    `The price begins ${asked.from ? `at ${timeText(asked.from)}` : "when you confirm"} and applies until ${
+      next?.from ? `the next price begins at ${timeText(next.from)}` : "another price is added"
     }.`,
     old
-      ? `It ends the price that began ${old.from ? `at ${minuteOf(old.from)}` : "with the model"}.`
+      ? `It ends the price that began ${old.from ? `at ${timeText(old.from)}` : "with the model"}.`
       : "It ends no other price.",
     ...Object.entries(priceLabels).flatMap(([name, label]) => {
       const amount = name as keyof Amounts;

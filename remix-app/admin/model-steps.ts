@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { timeText } from "../http/date-text.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
 import {
   cancelFields,
@@ -13,7 +14,7 @@ import {
 import { fieldChanges, priceChanges } from "./model-preview.ts";
 import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
-import { minuteOf, usd } from "./words.ts";
+import { usd } from "./words.ts";
 
 /** The subject of a step, from its URL. */
 export interface StepScope {
@@ -201,11 +202,11 @@ export const modelSteps = {
     title: "Cancel the price",
     effects: ({ model, price }) => {
       const previous = price && previousPrice(model, price);
-      const end = price?.until ? `until ${minuteOf(price.until)}` : "until another one begins";
+      const end = price?.until ? `until ${timeText(price.until)}` : "until another one begins";
       return [
-        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && minuteOf(price.from)} is deleted: ${usd(price?.inputUsd ?? null)} for input, ${usd(price?.outputUsd ?? null)} for output.`,
+        `The ${price?.serviceTier} price of ${price?.providerId} that would begin at ${price?.from && timeText(price.from)} is deleted: ${usd(price?.inputUsd ?? null)} for input, ${usd(price?.outputUsd ?? null)} for output.`,
         previous
-          ? `The price that began ${previous.from ? `at ${minuteOf(previous.from)}` : "with the model"} applies ${end}.`
+          ? `The price that began ${previous.from ? `at ${timeText(previous.from)}` : "with the model"} applies ${end}.`
           : `There is no previous price: calls to this provider have no price ${end}.`,
         "A price can be cancelled up to a minute before it begins.",
       ];

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { timeText } from "../http/date-text.ts";
 import { problem } from "../http/problem.ts";
 import { type Account, readAccount } from "./accounts.ts";
 import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
@@ -77,7 +78,7 @@ export function effectsOf(
         policy.state === "optional"
           ? "They can sign in with one factor after it, since MFA is optional for them."
           : "They must sign in again and set up an authenticator first.",
-        "They get a mail that says so.",
+        "We’ll email them about it.",
         since(policy),
       ];
   }
@@ -86,6 +87,5 @@ export function effectsOf(
 function since({ state, lastChange }: AccountPolicy): string {
   const now = `MFA is ${policyWords[state].toLowerCase()} now`;
   if (!lastChange) return `${now}, and has never been changed.`;
-  const at = lastChange.at.toISOString().slice(0, 16).replace("T", " ");
-  return `${now}; ${lastChange.actorEmail ?? "somebody"} changed it last, on ${at} UTC.`;
+  return `${now}; ${lastChange.actorEmail ?? "someone"} changed it last, on ${timeText(lastChange.at)}.`;
 }

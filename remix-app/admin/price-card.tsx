@@ -1,9 +1,10 @@
+import { timeText } from "../http/date-text.ts";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field, Select } from "../ui/field.tsx";
 import { stepPath } from "./model-scope.ts";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
-import { minuteOf, usd } from "./words.ts";
+import { usd } from "./words.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";
@@ -154,8 +155,8 @@ function isFuture({ from, current }: ModelPrice): boolean {
 }
 
 function holds({ from, until, current }: ModelPrice): string {
-  const since = from ? `since ${minuteOf(from)}` : "always";
-  if (current) return until ? `${since}, until ${minuteOf(until)}` : since;
-  if (until && Date.parse(until) <= Date.now()) return `until ${minuteOf(until)}`;
-  return from ? `from ${minuteOf(from)}${until ? `, until ${minuteOf(until)}` : ""}` : "never";
+  const since = from ? `since ${timeText(from)}` : "always";
+  if (current) return until ? `${since}, until ${timeText(until)}` : since;
+  if (until && Date.parse(until) <= Date.now()) return `until ${timeText(until)}`;
+  return from ? `from ${timeText(from)}${until ? `, until ${timeText(until)}` : ""}` : "never";
 }

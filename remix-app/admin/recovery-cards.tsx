@@ -35,13 +35,13 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
         {account && !account.confirmedAt ? <li className={row}>The email is not confirmed.</li> : null}
         {codes?.lockedUntil ? (
           <li className={row}>
-            <span className="font-medium text-bad">Codes of recovery mails are locked</span>
+            <span className="font-medium text-bad">Recovery email codes are locked</span>
             <span className="text-muted">
               ends <RelativeTime at={codes.lockedUntil} />
             </span>
           </li>
         ) : codes && codes.wrong > 0 ? (
-          <li className={row}>{codes.wrong} wrong codes of recovery mails</li>
+          <li className={row}>{codes.wrong} wrong recovery email codes</li>
         ) : null}
         {counters.map((counter) => (
           <li key={`${counter.action} ${counter.scope}`} className={row}>
@@ -96,12 +96,13 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
               </p>
             </div>
             <p className="text-muted">
-              Normal login {override.normalLogin ? "on" : "off"} · recovery mail {override.recoveryEmail ? "on" : "off"}
+              Normal login {override.normalLogin ? "on" : "off"} · recovery email{" "}
+              {override.recoveryEmail ? "on" : "off"}
             </p>
             {override.active && !lock ? (
               <div className="flex flex-wrap gap-3">
                 {override.recoveryEmail ? (
-                  <ButtonLink href={`/admin/recovery/${override.id}/send?${query}`}>Send recovery mail</ButtonLink>
+                  <ButtonLink href={`/admin/recovery/${override.id}/send?${query}`}>Send recovery email</ButtonLink>
                 ) : null}
                 <ButtonLink href={`/admin/recovery/${override.id}/revoke?${query}`} variant="danger">
                   Revoke override

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { waitInWords } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
+import { mailSite } from "../mail/mail-body.ts";
 import { deliverMail } from "../mail/transport.ts";
 import { newCredential } from "../recovery/credential.ts";
 import { recoveryMail } from "../recovery/recovery-mail.ts";
@@ -122,10 +123,10 @@ export async function sendRecovery(
   const justSent = justSentSchema.safeParse(answer);
   if (justSent.success) {
     const wait = waitInWords(justSent.data.retryAfterSeconds);
-    return refuse(409, `The last recovery mail went out a moment ago, and still works. Send another in ${wait}.`);
+    return refuse(409, `A recovery email was sent a moment ago and still works. You can send another in ${wait}.`);
   }
   const { email: to, credentialId } = issuedSchema.parse(answer);
-  const mail = recoveryMail({ to, origin: env.BASE_URL, token, code });
+  const mail = recoveryMail({ to, token, code }, mailSite(env));
   const failure = await deliverMail(env, { mail });
   if (failure === null) return { outcome: "changed" };
   console.error(`error request=${context.requestId} a recovery mail was not sent: ${failure}`);
@@ -172,9 +173,9 @@ const refusals = {
   active: refuse(409, "There is an active override of this email. Revoke it before you make another."),
   not_found: refuse(404, "There is no such override."),
   inactive: refuse(409, "This override has ended: it was revoked or has expired."),
-  switched_off: refuse(409, "This override does not allow recovery mails."),
+  switched_off: refuse(409, "This override does not allow recovery emails."),
   not_confirmed: refuse(400, "What you typed is not that email, so nothing was changed."),
-  nothing_on: refuse(400, "Switch on normal login, the recovery mail, or both."),
+  nothing_on: refuse(400, "Allow normal login, the recovery email, or both."),
   mail: refuse(503, "The mail could not be sent, so its link and code are void. Try again in a moment."),
 } as const;
 

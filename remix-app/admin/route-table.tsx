@@ -1,6 +1,6 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { Moment, RelativeTime } from "../ui/moment.tsx";
+import { ExactTime, Moment, RelativeTime } from "../ui/moment.tsx";
 import { type ModelRoute, modelFault, type RoutedModel } from "./providers.ts";
 import type { FoundRun } from "./runs.ts";
 
@@ -66,7 +66,7 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
     <>
       <span>{attemptResult(failure)}</span>
       <span className="block text-muted text-small">
-        <Moment at={failure.at} now={now} />, {utcTime.format(new Date(failure.at))} UTC ·{" "}
+        <Moment at={failure.at} now={now} />, <ExactTime at={failure.at} /> ·{" "}
         <a href={`/admin/runs/${failure.runId}`} className="link">
           Run
         </a>
@@ -77,8 +77,6 @@ function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now
     </>
   );
 }
-
-const utcTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" });
 
 /** The runs that a search found. */
 export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {

@@ -12,11 +12,6 @@ export function usd(amount: string | null): string {
   return amount === null ? "–" : exactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
 }
 
-/** "2026-11-27 21:00 UTC" */
-export function minuteOf(at: string): string {
-  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-}
-
 /** What an account's policy is called. */
 export const policyWords: Record<PolicyState, string> = {
   optional: "Optional",
@@ -28,8 +23,8 @@ export const policyWords: Record<PolicyState, string> = {
 const kinds: Record<string, string> = {
   create: "Override made",
   revoke: "Override revoked",
-  send: "Recovery mail",
-  consume: "Recovery mail used",
+  send: "Recovery email",
+  consume: "Recovery email used",
   reject: "Recovery attempt refused",
   unban_attempt: "Lifting the ban",
   user_create_attempt: "Making the account",
@@ -44,7 +39,7 @@ export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: s
 const attempts: Record<string, string> = {
   password: "passwords",
   code: "second-factor codes",
-  sign_in_code: "mailed sign-in codes",
+  sign_in_code: "emailed sign-in codes",
   mail: "mails",
   sign_up: "sign-ups",
   override_password: "passwords under an override",
@@ -90,7 +85,7 @@ const words: Record<string, string> = {
   "required_mfa.begin_reset": "Began to reset the authenticators",
   "required_mfa.finish_reset": "Finished resetting the authenticators",
   "recovery.create": "Made a recovery override",
-  "recovery.send": "Sent a recovery mail",
+  "recovery.send": "Sent a recovery email",
   "recovery.revoke": "Revoked a recovery override",
   "ai_keys.approve": "Approved keys",
   "ai_keys.withdraw": "Withdrew the approval of keys",

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault } from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** A whole origin; what follows it is cut off. */
@@ -27,6 +28,9 @@ const schema = z
     HOST: z.string().default("127.0.0.1"),
     PORT: wholeNumber(0, 65_535).default(3000),
     APP_NAME: z.string().default("web"),
+    BRAND_NAME: brandName.default(defaultName),
+    BRAND_ACCENT: brandAccent.optional(),
+    BRAND_MARK: brandMark.optional(),
     SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
     SUPABASE_PUBLISHABLE_KEY: z.string(),
     SUPABASE_SECRET_KEY: z.string(),
@@ -76,6 +80,7 @@ const schema = z
     TURNSTILE_ORIGIN: origin.default("https://challenges.cloudflare.com"),
     E2E_BOT_CHALLENGE_BYPASS: z.enum(["on", "off"]).default("off"),
   })
+  .refine(isOwnMark, ownMarkFault)
   .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",

@@ -16,6 +16,7 @@ describe("a satellite's environment", () => {
       HOST: "127.0.0.1",
       PORT: 3000,
       APP_NAME: "notes",
+      BRAND_NAME: "Gatehouse",
       APP_SECRET: whole.APP_SECRET,
       CENTRAL_URL: "https://app.example.com",
       CENTRAL_API_URL: "https://app.example.com",

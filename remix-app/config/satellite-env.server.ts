@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault } from "./brand.ts";
 import { checkSettings, origin, wholeNumber } from "./env.server.ts";
 
 const schema = z
@@ -13,11 +14,15 @@ const schema = z
     HOST: z.string().default("127.0.0.1"),
     PORT: wholeNumber(0, 65_535).default(3000),
     APP_NAME: z.string().regex(/^[a-z][a-z0-9-]{1,39}$/, "must be the app's registered name, such as notes"),
+    BRAND_NAME: brandName.default(defaultName),
+    BRAND_ACCENT: brandAccent.optional(),
+    BRAND_MARK: brandMark.optional(),
     APP_SECRET: z.string().min(32, "must be the secret that `npm run app -- add` has shown"),
     CENTRAL_URL: origin,
     CENTRAL_API_URL: origin.optional(),
     TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
   })
+  .refine(isOwnMark, ownMarkFault)
   .transform((env) => ({ ...env, CENTRAL_API_URL: env.CENTRAL_API_URL ?? env.CENTRAL_URL }));
 
 /** A satellite's settings. What each is for: docs/settings.md. */

@@ -1,25 +1,83 @@
 import { expect, test } from "vitest";
 import { quoted } from "./inert-text.ts";
 import { mailBody } from "./mail-body.ts";
+import { mailText } from "./mail-text.ts";
 
 const origin = "https://gatehouse.example";
-const body = (text: string) => mailBody({ subject: "Subject", text }, { origin });
+const site = { origin, product: "Gatehouse", accent: "#035e63" };
+const body = (text: string) => mailBody({ subject: "Subject", text }, site);
 const hrefsOf = (html: string) => [...html.matchAll(/href="([^"]*)"/g)].map(([, href]) => href);
 /** More than link detectors of mail programs look for: a scheme, or a dot, an at sign or a backslash inside a word. */
 const detectable = /\/\/|[\p{L}\p{N}][.\u2024\u3002\uFE52\uFF0E\uFF61@][\p{L}\p{N}]|\\\S/u;
 
-test("a mail as HTML has a heading, paragraphs and our links, and nothing of its text as markup", () => {
-  const text = `One & two.\nSee <b>"this"</b>: ${origin}/x?y=1&z=2.\n\nLast.\n`;
-  expect(mailBody({ subject: "A <new> sign-in", text }, { origin }).html).toBe(
-    [
-      "<h2>A &lt;new&gt; sign-in</h2>",
-      "<p>One &amp; two.<br>",
-      `See &lt;b&gt;&quot;this&quot;&lt;/b&gt;: <a href="${origin}/x?y=1&amp;z=2">${origin}/x?y=1&amp;z=2</a>.</p>`,
-      "<p>Last.</p>",
-      "",
-    ].join("\n"),
-  );
-  expect(body(text).text).toBe(text);
+/** The HTML's words line by line, with links as `[label](address)`. */
+function wordsOf(html: string): string[] {
+  const [, shown = ""] = html.split("<body");
+  return shown
+    .replaceAll(/<a [^>]*href="([^"]*)"[^>]*>(.*?)<\/a>/g, "[$2]($1)")
+    .replaceAll(/<\/(td|p|h1)>|<br>/g, "\n")
+    .replaceAll(/<[^>]*>|^[^<>]*>/g, "")
+    .split("\n")
+    .filter((line) => line.trim() !== "");
+}
+
+test("an email has the brand, a heading, facts, one button, a code and small print, as text and as HTML", () => {
+  const text = mailText({
+    news: ["Somebody did it.", `See ${origin}/x?y=1&z=2.`],
+    facts: [
+      ["When", "28 Nov 2026, 10:20 UTC"],
+      ["Workspace", quoted('Acme <b>"X"</b>')],
+    ],
+    action: { label: "Review", url: `${origin}/settings?a=1&b=2` },
+    code: { words: "Or enter this code:", code: "012345" },
+    more: ["It expires in 15 minutes."],
+    footer: ["You’re getting this email for a reason.", "If it wasn’t you, ignore it."],
+  });
+  const { html, text: plain } = mailBody({ subject: "A <new> thing", text }, site);
+  expect(wordsOf(html)).toEqual([
+    "Gatehouse",
+    "A &lt;new&gt; thing",
+    "Somebody did it.",
+    `See [${origin}/x?y=1&amp;z=2](${origin}/x?y=1&amp;z=2).`,
+    "When",
+    "28 Nov 2026, 10:20 UTC",
+    "Workspace",
+    "Acme &lt;b&gt;&quot;X&quot;&lt;/b&gt;",
+    `[Review](${origin}/settings?a=1&amp;b=2)`,
+    "Or enter this code:",
+    "012345",
+    "It expires in 15 minutes.",
+    "You’re getting this email for a reason.",
+    "If it wasn’t you, ignore it.",
+  ]);
+  expect(plain).toBe(text);
+  expect(text).toContain("\n\n-- \nYou’re getting this email for a reason.\n\nIf it wasn’t you");
+});
+
+test("an email loads nothing, and is light, dark and in the accent that is set", () => {
+  const { html } = mailBody({ subject: "S", text: "T" }, { ...site, product: "Acme & Co", accent: "#1d4ed8" });
+  expect(html).not.toMatch(/<img|<link|<script|url\(|@import|@font-face|src=/);
+  expect(html).toContain("@media (prefers-color-scheme: dark)");
+  expect(html).toContain("Acme &amp; Co</td>");
+  expect(html).toContain("color:#1d4ed8");
+  expect(html).not.toContain("#035e63");
+});
+
+test("a text of an earlier release is shown as paragraphs, and its own links are links", () => {
+  const { html } = body(`One.\nTwo: three.\n\nSee the credits: ${origin}/workspaces/w/ai/credits\n`);
+  expect(wordsOf(html).slice(2)).toEqual([
+    "One.",
+    "Two: three.",
+    `See the credits: [${origin}/workspaces/w/ai/credits](${origin}/workspaces/w/ai/credits)`,
+  ]);
+});
+
+test("what a person typed makes no button, code or small print", () => {
+  const name = quoted(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
+  const { html } = body(`${name}\n\nPay:\nhttps://evil.example/x`);
+  expect(hrefsOf(html)).toEqual([]);
+  expect(wordsOf(html).at(-1)?.replaceAll("\u200A", "")).toBe("https://evil.example/x");
+  expect(html).not.toContain("letter-spacing");
 });
 
 test.each([

@@ -1,40 +1,69 @@
+import { brandOf } from "../config/brand.ts";
+import type { Env } from "../config/env.server.ts";
+import { type EmailBlock, emailHtml, emailLink, escaped } from "./email-html.ts";
 import { withoutLinks } from "./inert-text.ts";
+import { type ReadPart, readParts } from "./mail-text.ts";
 
 export interface Mail {
   to: string;
   /** One line, sentence case, the heading too. Fixed words: a name in it would read as ours. */
   subject: string;
-  /** Paragraphs, a blank line between them. Names and other values go in by `quoted`. */
+  /** By `mailText`. */
   text: string;
+}
+
+/** Who sends an email. */
+export interface MailSite {
+  /** Ours, as `https://gatehouse.example`. */
+  origin: string;
+  product: string;
+  accent: string;
+}
+
+/** The sender that the settings name. */
+export function mailSite(env: Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">): MailSite {
+  const { name, accent } = brandOf(env);
+  return { origin: env.BASE_URL, product: name, accent };
 }
 
 const url = /(https?:\/\/[^\s<>"]*[^\s<>".,;:!?)])/;
 
-/**
- * Renders a mail as text and as HTML. URLs on our own origin are links; nothing else becomes one, in either body. The
- * HTML looks like supabase/templates: a heading and paragraphs, nothing loaded from anywhere.
- * @param options.origin ours, as `https://gatehouse.example`
- */
+/** Renders an email as text and as HTML. URLs on our own origin are links; nothing else becomes one, in either body. */
 export function mailBody(
   { subject, text }: Pick<Mail, "subject" | "text">,
-  { origin }: { origin: string },
+  { origin, product, accent }: MailSite,
 ): { text: string; html: string } {
-  const pieces = text.split(url).map((piece) => {
-    const isOwn = piece.startsWith(`${origin}/`);
-    return { words: isOwn ? piece : withoutLinks(piece), isOwn };
-  });
-  const paragraphs = pieces
-    .map(({ words, isOwn }) => (isOwn ? `<a href="${escaped(words)}">${escaped(words)}</a>` : escaped(words)))
-    .join("")
-    .trim()
-    .split(/\n{2,}/)
-    .map((paragraph) => `<p>${paragraph.replaceAll("\n", "<br>\n")}</p>`);
-  return {
-    text: pieces.map(({ words }) => words).join(""),
-    html: [`<h2>${escaped(subject)}</h2>`, ...paragraphs, ""].join("\n"),
+  const isOwn = (piece: string) => piece.startsWith(`${origin}/`);
+  const inert = (words: string) =>
+    words
+      .split(url)
+      .map((piece) => (isOwn(piece) ? piece : withoutLinks(piece)))
+      .join("");
+  const asHtml = (words: string) =>
+    words
+      .split(url)
+      .map((piece) => (isOwn(piece) ? emailLink(escaped(piece), { accent }) : escaped(withoutLinks(piece))))
+      .join("")
+      .replaceAll("\n", "<br>\n");
+  const blockOf = (part: ReadPart): EmailBlock => {
+    if (part.kind === "paragraph") return { kind: "paragraph", html: asHtml(part.text) };
+    if (part.kind === "code") return part;
+    if (part.kind === "facts") {
+      const facts = part.facts.map(({ label, value }) => ({ label: asHtml(label), value: asHtml(value) }));
+      return { kind: "facts", facts };
+    }
+    const { label, url: href } = part;
+    if (!isOwn(href)) return { kind: "paragraph", html: asHtml(`${label}:\n${href}`) };
+    return { kind: "button", label: escaped(withoutLinks(label)), href: escaped(href) };
   };
-}
-
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+  const { parts, footer } = readParts(text);
+  return {
+    text: inert(text),
+    html: emailHtml({
+      brand: { name: escaped(product), accent },
+      heading: escaped(subject),
+      blocks: parts.map(blockOf),
+      footer: footer.map(asHtml),
+    }),
+  };
 }

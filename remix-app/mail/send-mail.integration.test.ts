@@ -41,7 +41,7 @@ test("a mail goes out as text and as HTML, and is then forgotten", async () => {
   await expect.poll(() => mailsTo(to)).toHaveLength(1);
   const [received] = await mailsTo(to);
   expect(received).toMatchObject({ subject: "Something changed", text: expect.stringContaining("First.\n\nSecond") });
-  expect(received?.html).toContain(`<a href="${env.BASE_URL}/x">`);
+  expect(received?.html).toContain(`href="${env.BASE_URL}/x"`);
   await expect.poll(kept).toEqual([]);
 });
 

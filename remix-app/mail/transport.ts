@@ -1,6 +1,6 @@
 import { createTransport, type Transporter } from "nodemailer";
 import type { Env } from "../config/env.server.ts";
-import { type Mail, mailBody } from "./mail-body.ts";
+import { type Mail, mailBody, mailSite } from "./mail-body.ts";
 
 /** Bounds on one delivery; nobody waits for it but its own retry. */
 const connectTimeoutMs = 5_000;
@@ -14,9 +14,10 @@ const transports = new Map<string, Transporter>();
  * @returns why it did not go out; null where it did
  */
 export async function deliverMail(
-  { BASE_URL, SMTP_URL, MAIL_FROM }: Pick<Env, "BASE_URL" | "SMTP_URL" | "MAIL_FROM">,
+  env: Pick<Env, "BASE_URL" | "SMTP_URL" | "MAIL_FROM" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">,
   { mail, id = crypto.randomUUID() }: { mail: Mail; id?: string },
 ): Promise<string | null> {
+  const { SMTP_URL, MAIL_FROM } = env;
   if (!SMTP_URL || !MAIL_FROM) return "SMTP_URL is not set";
   try {
     await transportOf(SMTP_URL).sendMail({
@@ -24,7 +25,7 @@ export async function deliverMail(
       // As an object, so that an address is never read as a list of them.
       to: { name: "", address: mail.to },
       subject: mail.subject,
-      ...mailBody(mail, { origin: BASE_URL }),
+      ...mailBody(mail, mailSite(env)),
       messageId: `<${id}@${MAIL_FROM.replace(/^.*@|>$/g, "")}>`,
     });
     return null;

@@ -4,8 +4,6 @@ import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { type Authenticator, defaultName, listAuthenticators } from "./authenticators.ts";
 import { type QrCode, qrCodeOf } from "./qr-code.ts";
 
-/** Under this name authenticator apps list the account. */
-const issuer = "Gatehouse";
 const maxAuthenticators = 10;
 
 /** An authenticator whose code has yet to be proved: what the page shows of it. */
@@ -35,6 +33,7 @@ export async function startEnrollment(
     return refused(`An account has at most ${maxAuthenticators} authenticators. Remove one first.`);
   }
   if (verified.some((other) => other.name === name)) return refused(taken);
+  const issuer = context.env.BRAND_NAME;
   const { mfa } = context.session.authClient().auth;
   for (const { id } of known.filter((authenticator) => !authenticator.verified)) await mfa.unenroll({ factorId: id });
   const friendlyName = name ?? freeName(verified);
@@ -45,18 +44,26 @@ export async function startEnrollment(
     return refused(error.code === "mfa_factor_name_conflict" ? taken : "This could not be set up. Try again.");
   }
   const { secret } = data.totp;
-  return { started: true, enrollment: enrollmentOf({ factorId: data.id, secret, name: friendlyName, user }) };
+  return { started: true, enrollment: enrollmentOf({ factorId: data.id, secret, name: friendlyName, user, issuer }) };
+}
+
+interface BegunEnrollment {
+  factorId: string;
+  secret: string;
+  name: string;
+  user: User;
+  /** Under this name authenticator apps list the account: the product's. */
+  issuer: string;
 }
 
 /** What the page shows of an enrollment under way, from what its form carried. */
-export function enrollmentOf(given: { factorId: string; secret: string; name: string; user: User }): Enrollment {
-  const { factorId, secret, name, user } = given;
-  const uri = keyUri(secret, user.email);
+export function enrollmentOf({ factorId, secret, name, user, issuer }: BegunEnrollment): Enrollment {
+  const uri = keyUri(secret, { account: user.email, issuer });
   return { factorId, secret, name, uri, qrCode: qrCodeOf(uri) };
 }
 
 /** The "Key Uri Format" that authenticator apps read. */
-function keyUri(secret: string, account: string): string {
+function keyUri(secret: string, { account, issuer }: { account: string; issuer: string }): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
   const query = new URLSearchParams({ secret, issuer, algorithm: "SHA1", digits: "6", period: "30" });
   return `otpauth://totp/${label}?${query}`;

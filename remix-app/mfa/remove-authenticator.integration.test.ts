@@ -16,7 +16,7 @@ import { openBrowser } from "../testing/browser.ts";
 import { startWatchedWeb } from "../testing/watched-web.ts";
 
 const { supabase, mail } = readStack();
-const subject = "An authenticator app was removed";
+const subject = "An authenticator app was removed from your Gatehouse account";
 let person: Person;
 
 lockOutbox();
@@ -48,7 +48,7 @@ const expectTold = async () => {
   const told = async () => (await mailsTo(person.email)).filter((received) => received.subject === subject);
   await expect.poll(told, { timeout: 10_000 }).toHaveLength(1);
   const [received] = await told();
-  for (const words of ["Name: Phone", "Address: ", "/settings/security"]) expect(received?.text).toContain(words);
+  for (const words of ["Name: Phone", "IP address: ", "/settings/security"]) expect(received?.text).toContain(words);
   await expect.poll(keptMails, { timeout: 10_000 }).toEqual([]);
 };
 

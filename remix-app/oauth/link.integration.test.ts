@@ -83,7 +83,7 @@ describe("a link", () => {
     });
     await expect
       .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
-      .toContain("A sign-in was linked");
+      .toContain("A sign-in was linked to your Gatehouse account");
 
     const other = openBrowser(base);
     expect((await journey.signIn(other, { email: elsewhere })).location).toBe("/");
@@ -352,7 +352,7 @@ describe("unlinking", () => {
     });
     await expect
       .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
-      .toContain("A sign-in was unlinked");
+      .toContain("A sign-in was unlinked from your Gatehouse account");
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 

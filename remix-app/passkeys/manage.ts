@@ -18,7 +18,9 @@ export async function startRegistration(context: AppLoadContext) {
   const { data, error } = await context.session.authClient().auth.passkey.startRegistration();
   if (error) throw passkeyProblem(error, context);
   requireRelyingParty(context, data.options.rp.id);
-  return { challengeId: data.challenge_id, options: data.options };
+  const { rp } = data.options;
+  // Browsers and password managers show this name. It is not signed, so the backend's setting needs no change.
+  return { challengeId: data.challenge_id, options: { ...data.options, rp: { ...rp, name: context.env.BRAND_NAME } } };
 }
 
 /**

@@ -39,7 +39,7 @@ const refusals: Record<string, Refusal> = {
   },
   email_not_confirmed: {
     code: "FORBIDDEN",
-    detail: "Confirm your email address first: open the link in the mail that we sent you.",
+    detail: "Confirm your email address first: open the link in the email we sent you.",
   },
   user_banned: { code: "FORBIDDEN", detail: "This account cannot sign in at the moment." },
   insufficient_aal: { code: "MFA_REQUIRED", detail: "Confirm with your authenticator app first." },

@@ -2,12 +2,14 @@ import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
-import { cookieOf } from "../../scripts/test/keep-session.ts";
+import { cookieOf, vaultSettings } from "../../scripts/test/keep-session.ts";
 import { deletePerson, insertAccount, query } from "../../scripts/test/people.ts";
+import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { maxPasskeyNameBytes, maxPasskeys } from "./limits.ts";
+import { startRegistration } from "./manage.ts";
 
 const { base, supabase } = readStack();
 const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
@@ -81,11 +83,18 @@ const expectMail = (subject: string) =>
 const sessionOf = async (browser: Browser) => JSON.parse((await browser.get("/api/v1/auth/session")).text);
 
 describe("a passkey", () => {
+  test("is asked for under the product's name that is set", async () => {
+    const env = { ...vaultSettings(), BRAND_NAME: "Acme & Co" };
+    const context = await openContext({ base, supabase, cookie: owner.browser.cookie(), env });
+    const { options } = await startRegistration(context);
+    expect(options.rp).toEqual({ id: new URL(base).hostname, name: "Acme & Co" });
+  });
+
   test("is registered for the account, which is told, and signs in to where its owner was going", async () => {
     const { authenticator, status, text } = await register(owner.browser);
     expect([status, JSON.parse(text)]).toEqual([200, { redirectTo: "/settings/security#passkeys" }]);
     expect(await passkeys(owner.id)).toMatchObject([{ name: "Passkey" }]);
-    await expectMail("A passkey was added");
+    await expectMail("A passkey was added to your Gatehouse account");
     expect((await owner.browser.get("/settings/security")).text).toContain(authenticator.credentialId);
 
     const browser = stranger();
@@ -289,7 +298,7 @@ describe("a passkey's end", () => {
     expect(await passkeys(owner.id)).toHaveLength(1);
     expect((await remove()).location).toBe("/settings/security#passkeys");
     expect(await passkeys(owner.id)).toEqual([]);
-    await expectMail("A passkey was removed");
+    await expectMail("A passkey was removed from your Gatehouse account");
     expect((await owner.browser.post(`${registration}/${passkey?.id}/delete`, {})).status).toBe(404);
   });
 

@@ -59,7 +59,7 @@ describe("a recovery link", () => {
     expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id }, aal: "aal1", mfa: { satisfied: true } });
     expect(await eventsOf()).toEqual(expect.arrayContaining(["consume by_link", "send issued", "create created"]));
     const mails = async () => (await mailsTo(person.email)).map(({ subject }) => subject);
-    await expect.poll(mails, { timeout: 10_000 }).toContain("Your account was recovered");
+    await expect.poll(mails, { timeout: 10_000 }).toContain("Your Gatehouse account was recovered");
 
     const again = await stranger().post(page, { token });
     expect([again.status, again.words]).toEqual([410, expect.stringContaining("This link no longer works")]);

@@ -1,27 +1,22 @@
-import type { Mail } from "../mail/mail-body.ts";
+import type { Mail, MailSite } from "../mail/mail-body.ts";
+import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { credentialMinutes } from "./credential.ts";
 
-/** The one mail with a link and a code. Which of the two is used first ends both. */
-export function recoveryMail({
-  to,
-  origin,
-  token,
-  code,
-}: {
-  to: string;
-  origin: string;
-  token: string;
-  code: string;
-}): Mail {
-  return {
-    to,
-    subject: "Get back into your account",
-    text: [
-      "An administrator helps you get back into your account. Open this link and confirm:",
-      `${origin}/auth/recovery?${new URLSearchParams({ token })}`,
-      `Or enter this code at ${origin}/auth/recovery with your email: ${code}`,
-      `Link and code work once, for ${credentialMinutes} minutes. Nobody from us will ever ask you for them.`,
-      "If you did not ask for help, do nothing: without them nobody gets in.",
-    ].join("\n\n"),
+/** Writes the one email with a link and a code. Using either ends both. */
+export function recoveryMail(
+  { to, token, code }: { to: string; token: string; code: string },
+  { origin, product }: Pick<MailSite, "origin" | "product">,
+): Mail {
+  const page = `${origin}/auth/recovery`;
+  const parts: MailParts = {
+    news: [`An administrator of ${product} sent you this email to help you get back into your account.`],
+    action: { label: "Continue to your account", url: `${page}?${new URLSearchParams({ token })}` },
+    code: { words: `Or enter your email and this code at ${page}:`, code },
+    more: [`The link and the code expire in ${credentialMinutes} minutes and work once. We’ll never ask you for them.`],
+    footer: [
+      `You’re getting this email because someone asked an administrator of ${product} for help with your account.`,
+      "If it wasn’t you, ignore this email and don’t share the code. No one can sign in without it or the link.",
+    ],
   };
+  return { to, subject: `Get back into your ${product} account`, text: mailText(parts) };
 }

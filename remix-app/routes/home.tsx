@@ -1,8 +1,9 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
 import { AppPage } from "../ui/app-page.tsx";
+import { pageTitle } from "../ui/brand.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
@@ -12,7 +13,7 @@ import { listWorkspaces } from "../workspaces/list-workspaces.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction = () => [{ title: "Home · Gatehouse" }];
+export const meta = pageTitle("Home");
 
 const workspacesShown = 10;
 

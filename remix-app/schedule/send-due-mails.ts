@@ -2,7 +2,7 @@ import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { eventMail } from "../activity/notice-mail.ts";
 import type { Env } from "../config/env.server.ts";
-import type { Mail } from "../mail/mail-body.ts";
+import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
 import { forgetMail } from "../mail/send-mail.ts";
 import { deliverMail } from "../mail/transport.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -61,7 +61,7 @@ async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
   await Promise.all(
     claimed.map(async (mail) => {
       const { id, attempts } = mail;
-      const failure = await deliverMail(env, { mail: textOf(mail, env.BASE_URL), id });
+      const failure = await deliverMail(env, { mail: textOf(mail, mailSite(env)), id });
       if (failure === null) await forgetMail(env, id);
       else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
     }),
@@ -69,11 +69,9 @@ async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
   return claimed.length;
 }
 
-function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], origin: string): Mail {
+function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], site: MailSite): Mail {
   if (!event) return { to, subject: subject ?? "", text: body ?? "" };
   const { createdAt: when, ip, userAgent, device, ...told } = event;
-  return eventMail(
-    { ...told, when, device: device ?? deviceName(userAgent ?? ""), address: ip ?? "Unknown" },
-    { to, origin },
-  );
+  const browser = deviceName(userAgent ?? "");
+  return eventMail({ ...told, when, device: device ?? browser, browser, address: ip ?? "Unknown" }, { to, site });
 }

@@ -1,5 +1,5 @@
 import type { Env } from "../config/env.server.ts";
-import type { Mail } from "../mail/mail-body.ts";
+import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
 import { type BudgetAlert, budgetAlertMail } from "../studio/budgets/budget-alert-mail.ts";
 import { type CreditAlert, creditAlertMail } from "../studio/credits/credit-alert-mail.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -113,7 +113,7 @@ function warn<Alert>(
     name: string;
     sweep: readonly [name: string, args: object];
     queue: string;
-    mailOf: (alert: Alert, options: { origin: string }) => Omit<Mail, "to">;
+    mailOf: (alert: Alert, site: MailSite) => Omit<Mail, "to">;
   },
 ): ScheduledTask {
   const database = createServiceClient(env, { timeoutMs }).schema("ai");
@@ -126,7 +126,7 @@ function warn<Alert>(
       const failures: string[] = [];
       for (const alert of data as Alert[]) {
         if (signal.aborted) return;
-        const { subject, text } = mailOf(alert, { origin: env.BASE_URL });
+        const { subject, text } = mailOf(alert, mailSite(env));
         const posted = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
         // One that cannot be queued must not block the others.
         if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);

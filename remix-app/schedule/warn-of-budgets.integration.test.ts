@@ -61,7 +61,7 @@ test("many sweepers at once send one mail of a crossing, with its figures and th
   await expect.poll(kept).toEqual([]);
   const mails = await mailsTo(admin.email);
   expect(mails).toHaveLength(1);
-  expect(mails[0]?.subject).toBe("80% of the monthly budget of a workspace is spent");
+  expect(mails[0]?.subject).toBe("The monthly budget of a workspace is 80% used");
   expect(mails[0]?.text).toContain("Budget: $10.00 for ");
   expect(mails[0]?.text).toContain("Spent: $8.000000000001");
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
@@ -80,7 +80,7 @@ test("a budget that refuses calls before all of it is spent is told of once, wit
   await expect.poll(kept).toEqual([]);
   const mails = await mailsTo(admin.email);
   expect(mails).toHaveLength(1);
-  expect(mails[0]?.subject).toBe("Calls are refused: the monthly budget of a workspace is used up");
+  expect(mails[0]?.subject).toBe("Requests are refused because the monthly budget of a workspace is used up");
   expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 

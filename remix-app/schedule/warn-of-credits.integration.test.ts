@@ -58,7 +58,7 @@ test("concurrent sweepers send one email of a low balance, with the exact balanc
   await warn();
   const mails = await received();
   expect(mails).toHaveLength(1);
-  expect(mails[0]?.subject).toBe("The credits of a workspace are low");
+  expect(mails[0]?.subject).toBe("A workspace is low on credits");
   expect(mails[0]?.text).toContain("Balance: 9999.99999999 credits");
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/credits`);
 });

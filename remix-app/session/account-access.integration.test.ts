@@ -126,7 +126,14 @@ describe("the list of what can open an account", () => {
       "identity_unlinked",
       "session_revoked",
     ]);
-    await expect.poll(subjects).toEqual(expect.arrayContaining(["A sign-in was unlinked", "A device was signed out"]));
+    await expect
+      .poll(subjects)
+      .toEqual(
+        expect.arrayContaining([
+          "A sign-in was unlinked from your Gatehouse account",
+          "A device was signed out of your Gatehouse account",
+        ]),
+      );
     const [event] = await query<{ device: string; ip: string }>(
       "select device, host(ip) as ip from public.security_events where user_id = $1 and kind = 'identity_unlinked'",
       [person.id],
@@ -251,7 +258,7 @@ describe("after a password reset", () => {
     expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
     await expect(signInDirectly()).rejects.toThrow();
     expect((await browser.get(security)).status).toBe(200);
-    await expect.poll(subjects).toContain("A sign-in was unlinked");
+    await expect.poll(subjects).toContain("A sign-in was unlinked from your Gatehouse account");
   });
 
   test("an authenticator that somebody else enrolled does not lock the owner out", async () => {
@@ -298,7 +305,7 @@ describe("signing out everywhere", () => {
     expect((await browser.get(security)).location).toContain("/login");
     expect((await call(token)).status).toBe(401);
     expect(await kindsOf()).toEqual(["all_sessions_revoked"]);
-    await expect.poll(subjects).toContain("You were signed out everywhere");
+    await expect.poll(subjects).toContain("You were signed out of Gatehouse everywhere");
   });
 
   test("from a browser takes its session away", async () => {

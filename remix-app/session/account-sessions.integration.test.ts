@@ -96,9 +96,9 @@ describe("signing out elsewhere", () => {
     const target = (await list(await account.signIn())).find(({ current }) => !current)?.id ?? "";
     const form = "/settings/security/sessions";
     expect((await browser.post(form, { session: target })).status).toBe(303);
-    await expect.poll(() => subjectsOf(account.email)).toContain("A device was signed out");
+    await expect.poll(() => subjectsOf(account.email)).toContain("A device was signed out of your Gatehouse account");
     expect((await browser.post(form, { session: "others" })).status).toBe(303);
-    await expect.poll(() => subjectsOf(account.email)).toContain("Your other devices were signed out");
+    await expect.poll(() => subjectsOf(account.email)).toContain("Your other devices were signed out of Gatehouse");
   });
 
   test("here takes no fresh sign-in, and no mail", async () => {

@@ -34,8 +34,8 @@ describe("a changed password", () => {
     expect((await browser.get("/settings/security")).words).not.toContain("Your password is changed.");
     expect((await elsewhere.get("/settings/security")).location).toContain("/login");
     expect([(await signIn()).signedIn, (await signIn(renewed)).signedIn]).toEqual([false, true]);
-    await expect.poll(() => newestMail("Your password was changed")).toBeDefined();
-    expect((await newestMail("Your password was changed"))?.text).toContain(`${base}/forgot-password`);
+    await expect.poll(() => newestMail("Your Gatehouse password was changed")).toBeDefined();
+    expect((await newestMail("Your Gatehouse password was changed"))?.text).toContain(`${base}/forgot-password`);
   });
 
   test.each([
@@ -48,24 +48,27 @@ describe("a changed password", () => {
     expect(answer).toMatchObject({ status: 400, words: expect.stringContaining(message) });
     expect(answer.text).not.toContain(`value="${password}"`);
     expect((await signIn()).signedIn).toBe(true);
-    expect(await newestMail("Your password was changed")).toBeUndefined();
+    expect(await newestMail("Your Gatehouse password was changed")).toBeUndefined();
   });
 
   test("in a session older than a day takes the code that the backend mails", async () => {
     const { browser } = await signIn();
     await query("update auth.sessions set created_at = now() - interval '25 hours' where user_id = $1", [account.id]);
     const asked = await browser.post(path, { password: renewed });
-    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we mailed you a code") });
+    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we emailed you a code") });
     expect(asked.text).toContain('name="code"');
-    await expect.poll(() => newestMail("Confirm that it is you")).toBeDefined();
-    const mail = await newestMail("Confirm that it is you");
+    await expect.poll(() => newestMail("Your Gatehouse confirmation code")).toBeDefined();
+    const mail = await newestMail("Your Gatehouse confirmation code");
     const code = /\b\d{6,10}\b/.exec(mail?.text ?? "")?.[0] ?? "";
 
     const wrong = await browser.post(path, { password: renewed, code: code === "000000" ? "000001" : "000000" });
-    expect(wrong).toMatchObject({ status: 400, words: expect.stringContaining("This code is not the newest one") });
+    expect(wrong).toMatchObject({ status: 400, words: expect.stringContaining("This code isn’t the newest one") });
     expect(wrong.text).toContain('name="code"');
     const malformed = await browser.post(path, { password: renewed, code: "12x" });
-    expect(malformed).toMatchObject({ status: 400, words: expect.stringContaining("Enter the code from the mail") });
+    expect(malformed).toMatchObject({
+      status: 400,
+      words: expect.stringContaining("Enter only the digits from the email"),
+    });
     expect((await signIn(renewed)).signedIn).toBe(false);
 
     const spaced = `${code.slice(0, 3)} ${code.slice(3)}`;
@@ -80,7 +83,7 @@ describe("a changed password", () => {
     await browser.post(path, { password: renewed });
     expect((await browser.get("/settings/security")).words).toContain("You have a password now.");
     expect((await signIn(renewed)).signedIn).toBe(true);
-    await expect.poll(() => newestMail("A password was set")).toBeDefined();
+    await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });
 
   test("is the first one too where a link from a mail led to it", async () => {
@@ -88,8 +91,8 @@ describe("a changed password", () => {
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
     expect((await browser.post("/reset-password", { password: renewed })).status).toBe(200);
     expect((await signIn(renewed)).signedIn).toBe(true);
-    await expect.poll(() => newestMail("A password was set")).toBeDefined();
-    expect(await newestMail("Your password was changed")).toBeUndefined();
+    await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
+    expect(await newestMail("Your Gatehouse password was changed")).toBeUndefined();
   });
 });
 

@@ -17,7 +17,7 @@ export const changePasswordSchema = z.object({
   code: z
     .string()
     .transform((typed) => typed.replaceAll(/\s/g, ""))
-    .pipe(z.string().regex(/^\d{6,10}$/, "Enter the code from the mail: digits alone"))
+    .pipe(z.string().regex(/^\d{6,10}$/, "Enter only the digits from the email"))
     .optional(),
 });
 
@@ -45,7 +45,7 @@ const refusals: Record<string, FieldRefusal> = {
   current_password_invalid: { field: "currentPassword", message: "This is not the password that you have now" },
   reauthentication_not_valid: {
     field: "code",
-    message: "This code is not the newest one, or too old. Check the mail.",
+    message: "This code isn’t the newest one, or it has expired. Check the email.",
   },
 };
 
@@ -103,7 +103,7 @@ async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
   const { error } = await context.session.authClient().auth.reauthenticate();
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
-  const message = "Your sign-in is older than a day, so we mailed you a code. Enter it here with the new password.";
+  const message = "Your sign-in is older than a day, so we emailed you a code. Enter it here with the new password.";
   return { status: "refused", httpStatus: 400, formErrors: [message], ask: "code" };
 }
 

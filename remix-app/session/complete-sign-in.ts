@@ -54,7 +54,11 @@ export async function completeSignIn(
   // Where nothing is known of it, the page that they go to finds out.
   const facts = state.status === "alive" ? state.facts : null;
   const isListed =
-    password !== undefined && isEasyToGuess({ password, email: email ?? null, name: facts?.user.displayName ?? null });
+    password !== undefined &&
+    isEasyToGuess(
+      { password, email: email ?? null, name: facts?.user.displayName ?? null },
+      { product: context.env.BRAND_NAME },
+    );
   if (isListed) await restrictToNewPassword(context, { session, claims });
   const next = isListed ? replacePasswordPath(destination) : destination;
   const mfa = facts && mfaFactsOf(facts);

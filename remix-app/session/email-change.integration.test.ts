@@ -35,7 +35,7 @@ const fieldsOf = (link: string) => Object.fromEntries(new URL(link).searchParams
 const confirm = (link: string, browser = openBrowser(base)) => browser.post("/auth/confirm", fieldsOf(link));
 const profile = async (browser: ReturnType<typeof openBrowser>) => (await browser.get("/settings/profile")).words;
 const noticesTo = async (address: string) =>
-  (await mailsTo(address)).filter((mail) => mail.subject === "Your email was changed");
+  (await mailsTo(address)).filter((mail) => mail.subject === "Your Gatehouse email was changed");
 
 describe("a change of address", () => {
   test.each([

@@ -109,7 +109,7 @@ test("the mail holds the code and no link", async () => {
   await askForCode(openBrowser(base));
   await codeOf(person.email);
   const [mail] = await mailsTo(person.email);
-  expect(mail?.subject).toBe("Your sign-in code");
+  expect(mail?.subject).toBe("Your Gatehouse sign-in code");
   expect(`${mail?.text} ${mail?.html}`).not.toMatch(/https?:|href|token_hash/);
 });
 
@@ -375,7 +375,7 @@ test("an unconfirmed account gets its confirmation instead, and no code opens it
   const browser = openBrowser(base);
   await askForCode(browser);
   const link = await confirmationLink(person.email);
-  expect((await mailsTo(person.email)).map(({ subject }) => subject)).toEqual(["Confirm your email address"]);
+  expect((await mailsTo(person.email)).map(({ subject }) => subject)).toEqual(["Confirm your email for Gatehouse"]);
   const answer = await browser.post("/auth/confirm", Object.fromEntries(new URL(link).searchParams));
   // Somebody else may have signed up with the address and chosen its password.
   expect(answer.location).toMatch(/^\/reset-password\?first=/);

@@ -13,7 +13,7 @@ import { codeOf } from "../testing/authenticator-app.ts";
 import { accessTokenOf, openBrowser } from "../testing/browser.ts";
 
 const { base, supabase } = readStack();
-const reauthentication = "Confirm that it is you";
+const reauthentication = "Your Gatehouse confirmation code";
 const refusal = "Choose a password that is harder to guess";
 
 async function createOwner(password: string) {
@@ -115,7 +115,7 @@ describe("a session that began with a listed password", () => {
     const { location } = await browser.post(page, { password });
     expect(location).toBe("/settings/security/password");
     const asked = await browser.post(location ?? "", { password });
-    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we mailed you a code") });
+    expect(asked).toMatchObject({ status: 400, words: expect.stringContaining("we emailed you a code") });
     const codeOfMail = async () =>
       /\b\d{6,10}\b/.exec(
         (await mailsTo(email)).findLast(({ subject }) => subject === reauthentication)?.text ?? "",

@@ -5,6 +5,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { findPasswordFault, isEasyToGuess } from "./password-fault.ts";
 
+const product = "Gatehouse";
 const person = { email: "ada.lovelace@example.com", name: "Ada Lovelace" };
 
 describe("a password that is easy to guess", () => {
@@ -30,7 +31,7 @@ describe("a password that is easy to guess", () => {
     "1-2-3-4-5-6-7-8",
     "ｐａｓｓｗｏｒｄ",
   ])("is %j", (password) => {
-    expect(isEasyToGuess({ ...person, password })).toBe(true);
+    expect(isEasyToGuess({ ...person, password }, { product })).toBe(true);
   });
 
   test.each([
@@ -41,7 +42,7 @@ describe("a password that is easy to guess", () => {
     "adamantium-otter",
     "lovelace-otter-88",
   ])("is not %j", (password) => {
-    expect(isEasyToGuess({ ...person, password })).toBe(false);
+    expect(isEasyToGuess({ ...person, password }, { product })).toBe(false);
   });
 
   test.each([
@@ -50,15 +51,15 @@ describe("a password that is easy to guess", () => {
     ["12345@q.io", "12345@q.io"],
     ["j.smith@ex.com", "smith.j88"],
   ])("is the email %s as %j", (email, password) => {
-    expect(isEasyToGuess({ email, password })).toBe(true);
+    expect(isEasyToGuess({ email, password }, { product })).toBe(true);
   });
 
   test("is not a short name inside a longer password", () => {
-    expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" })).toBe(false);
+    expect(isEasyToGuess({ email: "al@example.com", name: "Al", password: "alalalal7x" }, { product })).toBe(false);
   });
 
   test("is judged without an email or a name", () => {
-    expect(isEasyToGuess({ email: null, password: "purple-mango-88" })).toBe(false);
+    expect(isEasyToGuess({ email: null, password: "purple-mango-88" }, { product })).toBe(false);
   });
 });
 
@@ -83,7 +84,7 @@ describe("a stolen password", () => {
   afterAll(() => server.close());
 
   const fault = (password: string, at: string | undefined = url) =>
-    findPasswordFault({ env: { BREACHED_PASSWORDS_URL: at }, requestId: "r" } as AppLoadContext, {
+    findPasswordFault({ env: { BREACHED_PASSWORDS_URL: at, BRAND_NAME: product }, requestId: "r" } as AppLoadContext, {
       ...person,
       password,
     });
@@ -111,7 +112,7 @@ describe("a stolen password", () => {
 
   test("is not looked for where that is turned off", async () => {
     asked.length = 0;
-    const off = { env: {}, requestId: "r" } as AppLoadContext;
+    const off = { env: { BRAND_NAME: product }, requestId: "r" } as AppLoadContext;
     expect(await findPasswordFault(off, { ...person, password: stolen })).toBe(null);
     expect(asked).toEqual([]);
   });

@@ -3,7 +3,6 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { dictionary } from "@zxcvbn-ts/language-common";
 
 const commonPasswords = new Set(dictionary["passwords-common"]);
-const productName = "gatehouse";
 /** Shorter parts of an email or a name are part of too many good passwords. */
 const minWordLength = 4;
 const breachTimeoutMs = 1_500;
@@ -24,16 +23,16 @@ export interface NewPassword {
  * list of stolen passwords cannot be reached, the password is accepted and the failure is logged.
  */
 export async function findPasswordFault(context: AppLoadContext, given: NewPassword): Promise<string | null> {
-  if (isEasyToGuess(given)) return easyToGuess;
+  if (isEasyToGuess(given, { product: context.env.BRAND_NAME })) return easyToGuess;
   return (await isBreached(context, given.password)) ? breached : null;
 }
 
 /** Returns whether a password is a common one, or little more than words that everyone knows about this person. */
-export function isEasyToGuess({ password, email, name }: NewPassword): boolean {
+export function isEasyToGuess({ password, email, name }: NewPassword, { product }: { product: string }): boolean {
   const compact = normalize(password).replaceAll(/\s/g, "");
   const bare = compact.replaceAll(/[^\p{L}\p{N}]/gu, "");
   if (new Set(compact).size <= 1 || commonPasswords.has(compact) || commonPasswords.has(bare)) return true;
-  const known = [productName, email ?? "", email?.split("@")[0] ?? "", name ?? ""].map(normalize);
+  const known = [product, email ?? "", email?.split("@")[0] ?? "", name ?? ""].map(normalize);
   if (known.some((text) => bare !== "" && text.replaceAll(/[^\p{L}\p{N}]/gu, "") === bare)) return true;
   const letters = lettersOf(compact);
   const words = known

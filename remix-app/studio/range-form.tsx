@@ -1,4 +1,5 @@
 import { Form, useLocation } from "@remix-run/react";
+import { dayText } from "../http/date-text.ts";
 import { Button } from "../ui/button.tsx";
 import { Field } from "../ui/field.tsx";
 import { Link } from "../ui/link.tsx";
@@ -52,7 +53,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       </nav>
       <details className="open:w-full" open={custom || range?.fault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
-          {custom ? `${days?.first} to ${days?.last} UTC` : "Other days"}
+          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} UTC` : "Other days"}
         </summary>
         <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
           {kept.map(([name, value]) => (
@@ -79,7 +80,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       {days ? (
         <p className="w-full text-muted text-small" role={range?.fault ? "alert" : undefined}>
           {range?.fault ? `${range.fault} Shown instead: ` : ""}
-          {`${days.first} to ${days.last}, days in UTC`}
+          {`${dayText(days.first)} to ${dayText(days.last)}, days in UTC`}
         </p>
       ) : null}
     </div>

@@ -1,3 +1,5 @@
+import { dayText, exactTimeText, timeText } from "../http/date-text.ts";
+
 const units = [
   ["year", 365 * 24 * 60 * 60],
   ["month", 30 * 24 * 60 * 60],
@@ -7,7 +9,6 @@ const units = [
 ] as const;
 // In numbers: "yesterday" would be said of what was two calendar days ago.
 const relative = new Intl.RelativeTimeFormat("en");
-const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 
 /**
  * A moment as people say it, with the exact time on hover.
@@ -16,8 +17,27 @@ const absolute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeSty
  */
 export function Moment({ at, now }: { at: string; now: string }) {
   return (
-    <time dateTime={at} title={`${absolute.format(new Date(at))} UTC`}>
+    <time dateTime={at} title={exactTimeText(at)}>
       {momentInWords({ at, now })}
+    </time>
+  );
+}
+
+/** A moment as its date and time, to the second on hover. @param props.at RFC 3339 */
+export function ExactTime({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={exactTimeText(at)}>
+      {timeText(at)}
+    </time>
+  );
+}
+
+/** A day in UTC. @param props.at the day, or its first moment, RFC 3339 */
+export function Day({ at }: { at: string }) {
+  const day = at.slice(0, 10);
+  return (
+    <time dateTime={day} title={`${dayText(day)}, UTC`} className="whitespace-nowrap">
+      {dayText(day)}
     </time>
   );
 }

@@ -1,12 +1,13 @@
+import { useBrand } from "./brand.ts";
 import { ButtonLink, buttonClass } from "./button.tsx";
 import { Notice } from "./notice.tsx";
 
-const fileName = "gatehouse-recovery-codes.txt";
-
 /** New recovery codes, this one time: to download, to print, or to write down. */
 export function RecoveryCodes({ codes, email }: { codes: readonly string[]; email: string }) {
+  const { name } = useBrand();
+  const fileName = `${name.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "-")}-recovery-codes.txt`;
   const text = [
-    `Gatehouse recovery codes for ${email}`,
+    `${name} recovery codes for ${email}`,
     "Each works once. One removes the account's authenticator apps, so that you can add a new one.",
     "",
     ...codes,

@@ -1,11 +1,13 @@
 import { useRouteLoaderData } from "@remix-run/react";
 import type { ListedAccount } from "./account-choices.tsx";
+import type { PageBrand } from "./brand.ts";
 import type { Theme } from "./theme.ts";
 
 /** What the root loader finds for every page. */
 export interface Site {
   theme: Theme;
   requestId: string;
+  brand: PageBrand;
   /** Whose session this is, for the browser's other tabs; only shown. Empty if signed out. */
   account: string;
   /** For the header and the account menu; null if signed out. */

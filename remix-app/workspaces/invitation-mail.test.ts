@@ -3,13 +3,14 @@ import { mailBody } from "../mail/mail-body.ts";
 import { invitationMail } from "./invitation-mail.ts";
 
 const origin = "https://gatehouse.example";
+const site = { origin, product: "Gatehouse", accent: "#035e63" };
 
 test("an invitation links to its own page alone, and no name reaches its subject", () => {
   const inviter = { displayName: "Claim $500 at https://evil.example", email: "billing@evil.example" };
   const workspace = { name: `evil.example/login\n\nOr here: ${origin}/logout` };
-  const mail = invitationMail({ to: "ada@example.com", inviter, workspace, token: "t0ken" }, { origin });
-  expect(mail.subject).toBe("You are invited to a workspace");
-  const { text, html } = mailBody(mail, { origin });
+  const mail = invitationMail({ to: "ada@example.com", inviter, workspace, token: "t0ken" }, site);
+  expect(mail.subject).toBe("You’re invited to a workspace on Gatehouse");
+  const { text, html } = mailBody(mail, site);
   expect(html.match(/href="[^"]*"/g)).toEqual([`href="${origin}/invitation?token=t0ken"`]);
   const around = text.replace(`${origin}/invitation?token=t0ken`, "");
   expect(around).not.toMatch(/\/\/|evil\.example|@evil|gatehouse\.example/);
@@ -24,9 +25,9 @@ test("an invitation by somebody without a display name names their email", () =>
       workspace: { name: "Orbit" },
       token: "t",
     },
-    { origin },
+    site,
   );
   expect(mail.text.replaceAll("\u200A", "")).toMatch(
-    /^grace@example\.com \(grace@example\.com\) invites you to the workspace “Orbit”/,
+    /^grace@example\.com invited you to join the workspace “Orbit” on Gatehouse\./,
   );
 });

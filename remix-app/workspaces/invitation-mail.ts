@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { quoted } from "../mail/inert-text.ts";
-import type { Mail } from "../mail/mail-body.ts";
+import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
+import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { deliverMail } from "../mail/transport.ts";
 import type { User } from "../session/user.ts";
 import type { WorkspaceAccess } from "./permission.ts";
@@ -12,23 +13,34 @@ interface Invitation {
   token: string;
 }
 
-/** The mail that invites somebody. Its link leads to a page that shows the offer before anything is accepted. */
-export function invitationMail({ to, inviter, workspace, token }: Invitation, { origin }: { origin: string }): Mail {
-  const name = quoted(inviter.displayName ?? inviter.email);
-  const text = [
-    `${name} (${quoted(inviter.email)}) invites you to the workspace “${quoted(workspace.name)}” on Gatehouse.`,
-    `See what it offers, and accept it, here:\n${origin}/invitation?${new URLSearchParams({ token })}`,
-    "The link works for a week, for this email address. If you do not know them, ignore this mail: nothing happens.",
-  ].join("\n\n");
-  return { to, subject: "You are invited to a workspace", text };
+/** Writes the email that invites a person. Its link leads to a page that shows the offer before anything is accepted. */
+export function invitationMail(
+  { to, inviter, workspace, token }: Invitation,
+  { origin, product }: Pick<MailSite, "origin" | "product">,
+): Mail {
+  const email = quoted(inviter.email);
+  const name = inviter.displayName === null ? email : `${quoted(inviter.displayName)} (${email})`;
+  const parts: MailParts = {
+    news: [
+      `${name} invited you to join the workspace “${quoted(workspace.name)}” on ${product}.`,
+      "You’ll see what your role allows before you accept.",
+    ],
+    action: { label: "View invitation", url: `${origin}/invitation?${new URLSearchParams({ token })}` },
+    more: ["This invitation expires in 7 days and only works for this email address."],
+    footer: [
+      `You’re getting this email because a member of a workspace on ${product} invited this address.`,
+      "If you don’t know who invited you, ignore this email. Nothing happens until you accept.",
+    ],
+  };
+  return { to, subject: `You’re invited to a workspace on ${product}`, text: mailText(parts) };
 }
 
 /**
- * Sends an invitation. Its token is a secret, so the mail is sent now or not at all.
+ * Sends an invitation. Its token is a secret, so the email is sent now or not at all.
  * @returns false where it could not be sent; that is logged
  */
 export async function sendInvitation({ env, requestId }: AppLoadContext, invitation: Invitation): Promise<boolean> {
-  const failure = await deliverMail(env, { mail: invitationMail(invitation, { origin: env.BASE_URL }) });
+  const failure = await deliverMail(env, { mail: invitationMail(invitation, mailSite(env)) });
   if (failure !== null) console.error(`warning request=${requestId} an invitation was not sent: ${failure}`);
   return failure === null;
 }

@@ -56,14 +56,14 @@ test("who hands a workspace over is told by mail", async () => {
     );
     expect((await browser.post(settings, { intent: "transfer", userId: heir.id })).status).toBe(200);
     const told = async () =>
-      (await mailsTo(owner.email)).find((mail) => mail.subject === "You handed a workspace over");
+      (await mailsTo(owner.email)).find((mail) => mail.subject === "You transferred ownership of a workspace");
     await expect.poll(told).toBeDefined();
     expect((await told())?.text).toContain("Workspace: Orbit of two");
     const { words } = await browser.get("/settings/security/activity");
-    expect(words).toContain("Handed a workspace over");
+    expect(words).toContain("Transferred ownership of a workspace");
     // Who may not hand it over tells nobody.
     expect((await browser.post(settings, { intent: "transfer", userId: heir.id })).status).toBe(403);
-    expect((await mailsTo(owner.email)).filter(({ subject }) => subject?.includes("handed"))).toHaveLength(1);
+    expect((await mailsTo(owner.email)).filter(({ subject }) => subject?.includes("transferred"))).toHaveLength(1);
   } finally {
     await deletePerson(heir);
   }

@@ -389,7 +389,7 @@ describe("invitations", () => {
     try {
       const invite = { intent: "invite", email: invitee.email, roleId: roleId("viewer") };
       expect((await owner.browser.post(`${path}/members`, invite)).status).toBe(200);
-      const link = new URL(await linkOfMail(invitee.email, "You are invited to a workspace"));
+      const link = new URL(await linkOfMail(invitee.email, "You’re invited to a workspace on Gatehouse"));
       const shown = await stranger.browser.get(link.pathname + link.search);
       expect(shown.words).toContain(`is for ${maskEmail(invitee.email)} , and you are signed in as ${stranger.email}`);
       expect(shown.text).not.toContain(invitee.email);

@@ -9,7 +9,7 @@ const siteKey = "gallery";
 
 /**
  * Servers of ours in circumstances that the stack itself is not in, each started by who first asks for it: one that
- * shows bot challenges, one whose identity backend is gone, and one that reads a row which no code of ours can expect.
+ * shows bot challenges, one with another brand, one whose identity backend is gone, and one that reads a row which no code of ours can expect.
  */
 export function openOutposts() {
   const { supabase } = readStack();
@@ -43,6 +43,18 @@ export function openOutposts() {
     }),
     // With the stack's own key: it knows that a browser is signed in, and cannot ask as who.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
+    /** With the stack's own keys, so that whoever is signed in there is signed in here. */
+    branded: once(async () => {
+      const env = {
+        ...vaultSettings(),
+        SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+        SUPABASE_SECRET_KEY: supabase.secretKey,
+        BRAND_NAME: "Northwind",
+        BRAND_ACCENT: "#7c2d92",
+        BRAND_MARK: "scripts/gallery/northwind.svg",
+      };
+      return baseOf(startWeb(supabase.url, { env }));
+    }),
     /** With the Cookie header of a browser that is signed in there. */
     misled: once(async () => {
       const backend = await startIdentityBackend();

@@ -13,6 +13,7 @@ export const areas = [
   "Console",
   "Satellite",
   "API reference",
+  "Emails",
   "Refusals",
 ] as const;
 
@@ -30,7 +31,7 @@ export interface Scene {
 export interface State {
   area: Area;
   name: string;
-  /** The module of the route, as routes.ts names it. */
+  /** The module of the route, as routes.ts names it; of an email, the file that has its words. */
   route: string;
   visitor: Visitor;
   /** The address, relative to the platform; made ready for first, where it takes something. */

@@ -1,6 +1,7 @@
 import { accountStates } from "./scenes/account.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
+import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { playgroundStates } from "./scenes/playground.ts";
 import { referenceStates, refusalStates } from "./scenes/reference.ts";
@@ -26,6 +27,7 @@ export const states: readonly State[] = [
   ...bookStates,
   ...satelliteStates,
   ...referenceStates,
+  ...emailStates,
   ...refusalStates,
 ];
 

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { backendEmails } from "../email-templates/backend-emails.ts";
 import { type Addresses, addressesOf, databaseUrl, host } from "./addresses.ts";
 import { demoApp } from "./demo-apps.ts";
 import type { DemoData } from "./demo-seed.ts";
@@ -15,6 +16,7 @@ import { describeServices } from "./services.ts";
 import type { Opened, Plan, Planner, StartOptions } from "./stack.ts";
 import { refuseLackingFeatures } from "./supabase-config.ts";
 import { serveTemplates } from "./templates.ts";
+import { emailBrand } from "./web-service.ts";
 
 const databaseTasks = ["cluster", "bootstrap", "migrations", "seed", "demo"];
 const demoNeeds = ["gateway", "identity"];
@@ -30,7 +32,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);
   if (placement.notice) log.say("postgres", placement.notice);
-  const templates = await serveTemplates(path.join(root, "supabase/templates"));
+  const templates = await serveTemplates(Object.values(backendEmails(emailBrand(environment))));
 
   async function plan(held: HeldPorts): Promise<Plan> {
     const ports = numbersOf(held);

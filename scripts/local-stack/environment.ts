@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
+import { brandAccent, brandName } from "../../remix-app/config/brand.ts";
 import { wholeNumber } from "../../remix-app/config/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
@@ -19,6 +20,8 @@ const schema = z.object({
   BASE_URL: url.optional(),
   PORT: wholeNumber(1, 65_535).optional(),
   PARENT_DOMAIN: z.string().optional(),
+  BRAND_NAME: brandName.optional(),
+  BRAND_ACCENT: brandAccent.optional(),
   SUPABASE_URL: url.transform((text) => text.replace(/\/+$/, "")).optional(),
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_SECRET_KEY: z.string().optional(),

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
 import { addressesOf } from "./addresses.ts";
 import { identityEnvironment, notificationMails, notificationSetting } from "./identity-environment.ts";
 import { defaultPorts } from "./ports.ts";
@@ -20,6 +21,7 @@ beforeAll(async () => {
     secrets: await loadSecrets(dataDir, { clusterExists: false }),
     databaseUrl: "postgres://localhost/postgres",
     templatesUrl: "http://localhost/templates",
+    brand: { name: defaultName, accent: defaultAccent },
     parentDomain: undefined,
     given: {},
     isBinary: false,
@@ -47,6 +49,15 @@ test("the embedded stack's mails have the subjects and templates of supabase/con
     expect(environment[`GOTRUE_MAILER_SUBJECTS_${kind.toUpperCase()}`]).toBe(subject);
     expect(environment[`GOTRUE_MAILER_TEMPLATES_${kind.toUpperCase()}`]).toBe(`http://localhost/templates/${file}`);
   }
+});
+
+test("the embedded stack's mails and passkey prompts have the brand that is set", () => {
+  const branded = identityEnvironment({ ...options, brand: { name: "Acme", accent: "#1d4ed8" } });
+  expect(branded).toMatchObject({
+    GOTRUE_SMTP_SENDER_NAME: "Acme",
+    GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: "Acme",
+    GOTRUE_MAILER_SUBJECTS_CONFIRMATION: "Confirm your email for Acme",
+  });
 });
 
 test.each([false, true])(

@@ -1,3 +1,4 @@
+import { backendEmails, type EmailBrand } from "../email-templates/backend-emails.ts";
 import type { Addresses } from "./addresses.ts";
 import { host } from "./addresses.ts";
 import type { Ports } from "./ports.ts";
@@ -49,16 +50,6 @@ function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptio
   );
 }
 
-/** Mails of the identity backend that have a text of ours in `supabase/templates`. */
-const mails = {
-  CONFIRMATION: { file: "confirmation", subject: "Confirm your email address" },
-  RECOVERY: { file: "recovery", subject: "Reset your password" },
-  MAGIC_LINK: { file: "magic_link", subject: "Your sign-in code" },
-  INVITE: { file: "invite", subject: "You have been invited" },
-  EMAIL_CHANGE: { file: "email_change", subject: "Confirm your new email address" },
-  REAUTHENTICATION: { file: "reauthentication", subject: "Confirm that it is you" },
-} as const;
-
 /**
  * Changes that Supabase Auth can mail owners about, by their names in config.toml and the Management API. They stay off:
  * our triggers queue these mails.
@@ -87,10 +78,11 @@ export function identityEnvironment(
     ports: Ports;
     databaseUrl: string;
     templatesUrl: string;
+    brand: EmailBrand;
     parentDomain: string | undefined;
   },
 ): Record<string, string> {
-  const { addresses, ports, secrets, databaseUrl, templatesUrl, parentDomain, given } = options;
+  const { addresses, ports, secrets, databaseUrl, templatesUrl, brand, parentDomain, given } = options;
   const base = new URL(addresses.base);
   const siblings = parentDomain ? [`${base.protocol}//*.${parentDomain}${base.port ? `:${base.port}` : ""}`] : [];
   const allowed = [addresses.base, ...siblings];
@@ -104,7 +96,7 @@ export function identityEnvironment(
       key_ops: ["verify"],
     },
   ];
-  const texts = Object.entries(mails).flatMap(([kind, { file, subject }]) => [
+  const texts = Object.entries(backendEmails(brand)).flatMap(([kind, { file, subject }]) => [
     [`GOTRUE_MAILER_SUBJECTS_${kind}`, subject],
     [`GOTRUE_MAILER_TEMPLATES_${kind}`, `${templatesUrl}/${file}.html`],
   ]);
@@ -142,7 +134,7 @@ export function identityEnvironment(
     GOTRUE_SMTP_HOST: host,
     GOTRUE_SMTP_PORT: String(ports.smtp),
     GOTRUE_SMTP_ADMIN_EMAIL: "no-reply@gatehouse.test",
-    GOTRUE_SMTP_SENDER_NAME: "Gatehouse",
+    GOTRUE_SMTP_SENDER_NAME: brand.name,
     GOTRUE_SMTP_MAX_FREQUENCY: "3m",
     GOTRUE_RATE_LIMIT_EMAIL_SENT: "100000",
     // Visitors of a local stack all have one address; a burst of 30 stays.
@@ -166,7 +158,7 @@ export function identityEnvironment(
     GOTRUE_HOOK_MFA_VERIFICATION_ATTEMPT_URI: "pg-functions://postgres/private/mfa_verification_attempt",
     GOTRUE_PASSKEY_ENABLED: "true",
     GOTRUE_WEBAUTHN_RP_ID: parentDomain ?? base.hostname,
-    GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: "Gatehouse",
+    GOTRUE_WEBAUTHN_RP_DISPLAY_NAME: brand.name,
     GOTRUE_WEBAUTHN_RP_ORIGINS: addresses.base,
     ...given,
     // Never on, also where a developer's environment turns them on.

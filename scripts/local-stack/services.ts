@@ -13,7 +13,7 @@ import { demoAppSecret, type Secrets } from "./secrets.ts";
 import { denoArguments, denoCommand } from "./services/functions/deno-arguments.ts";
 import { clusterCommand, removeStaleLock, superuser } from "./services/postgres/cluster.ts";
 import type { Placement } from "./services/postgres/placement.ts";
-import { describeWeb, webEnvironment } from "./web-service.ts";
+import { brandSettings, describeWeb, emailBrand, webEnvironment } from "./web-service.ts";
 
 export type ServiceContext = {
   /** The checkout. */
@@ -119,6 +119,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
           secrets,
           databaseUrl: pooled("supabase_auth_admin"),
           templatesUrl: context.templatesUrl,
+          brand: emailBrand(environment),
           parentDomain: environment.settings.PARENT_DOMAIN,
           given: gotrue,
           isBinary: identityBinary !== undefined,
@@ -235,6 +236,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         NODE_ENV: "production",
         APP_NAME: demoApp.name,
         APP_SECRET: demoAppSecret(secrets, demoApp.name),
+        ...brandSettings(environment),
         BASE_URL: addresses.notes,
         CENTRAL_URL: addresses.base,
         CENTRAL_API_URL: `http://${host}:${ports.web}`,

@@ -1,22 +1,17 @@
-import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import path from "node:path";
+import type { BackendEmail } from "../email-templates/backend-emails.ts";
 import { host } from "./addresses.ts";
 
 /**
- * Serves the mail templates of `directory` on a free loopback port, since the identity backend takes them by URL.
+ * Serves the templates of emails on a free loopback port, since the identity backend takes them by URL.
  * @returns their base URL, and how to stop
  */
-export async function serveTemplates(directory: string): Promise<{ url: string; close: () => void }> {
-  const server = createServer(async (request, response) => {
-    const name = /^\/([a-z_]+\.html)$/.exec(request.url ?? "")?.[1];
-    try {
-      if (name === undefined) throw new Error("no template's name");
-      const text = await readFile(path.join(directory, name), "utf8");
-      response.writeHead(200, { "Content-Type": "text/html; charset=utf-8" }).end(text);
-    } catch {
-      response.writeHead(404).end();
-    }
+export async function serveTemplates(emails: readonly BackendEmail[]): Promise<{ url: string; close: () => void }> {
+  const pages = new Map(emails.map(({ file, html }) => [`/${file}.html`, html]));
+  const server = createServer((request, response) => {
+    const html = pages.get(request.url ?? "");
+    if (html === undefined) response.writeHead(404).end();
+    else response.writeHead(200, { "Content-Type": "text/html; charset=utf-8" }).end(html);
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);

@@ -1,7 +1,9 @@
 import path from "node:path";
+import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
+import type { EmailBrand } from "../email-templates/backend-emails.ts";
 import { host } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
-import { examplePrefix } from "./environment.ts";
+import { type Environment, examplePrefix } from "./environment.ts";
 import type { HeldPort } from "./ports.ts";
 import { limits, type Service } from "./runner/service.ts";
 import { appSessionSecret, recoveryHashSecret } from "./secrets.ts";
@@ -38,6 +40,16 @@ export function describeWeb(options: {
   };
 }
 
+/** The settings of the brand that were set, which every web server of the stack takes. */
+export function brandSettings({ all }: Environment): Record<string, string> {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => name.startsWith("BRAND_")));
+}
+
+/** What emails of the identity backend show of the brand. */
+export function emailBrand({ settings }: Environment): EmailBrand {
+  return { name: settings.BRAND_NAME ?? defaultName, accent: settings.BRAND_ACCENT ?? defaultAccent };
+}
+
 /** The web server's environment on the embedded stack. Example values give way to secrets of the stack's own. */
 export function webEnvironment(context: ServiceContext): Record<string, string> {
   const { addresses, ports, secrets, environment } = context;
@@ -62,7 +74,7 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     // The stack asks nothing of the internet unless a developer names a list.
     BREACHED_PASSWORDS_URL: environment.all.BREACHED_PASSWORDS_URL ?? "off",
     SMTP_URL: `smtp://${host}:${ports.smtp}`,
-    MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
+    MAIL_FROM: `"${emailBrand(environment).name}" <no-reply@gatehouse.test>`,
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
     APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
     AUTH_RECOVERY_HASH_SECRET: environment.all.AUTH_RECOVERY_HASH_SECRET ?? recoveryHashSecret(secrets.secretKey),

@@ -48,13 +48,13 @@ export async function createHelper(): Promise<Helper> {
 }
 
 const recoveryMails = async (email: string) =>
-  (await mailsTo(email)).filter(({ subject }) => subject === "Get back into your account");
+  (await mailsTo(email)).filter(({ subject }) => subject === "Get back into your Gatehouse account");
 
 async function readMail(email: string, known: number) {
   for (let tries = 0; tries < 100; tries += 1) {
     const text = (await recoveryMails(email)).slice(known).at(-1)?.text ?? "";
     const [, path = "", token = ""] = /https?:\/\/[^/\s]+(\/auth\/recovery\?token=([\w-]{43}))/.exec(text) ?? [];
-    const [, code = ""] = /with your email: (\d{6})/.exec(text) ?? [];
+    const [, code = ""] = /^(\d{6})$/m.exec(text) ?? [];
     if (token && code) return { path, token, code };
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

@@ -1,4 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { createBrandFiles } from "../../remix-app/brand-files.ts";
+import { brandOf } from "../../remix-app/config/brand.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
 import { openSessionServices } from "../../remix-app/session/edge-proxy.ts";
@@ -50,6 +52,7 @@ export async function openContext({
   });
   const context: AppLoadContext = {
     env,
+    brand: createBrandFiles(brandOf(env)).page,
     requestId: crypto.randomUUID(),
     nonce: "",
     clientAddress,

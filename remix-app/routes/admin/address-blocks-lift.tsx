@@ -1,18 +1,19 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { minuteOf } from "../../admin/words.ts";
+import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Lift the block · Console · Gatehouse" }];
+export const meta = pageTitle("Lift the block · Console");
 
 const list = "/admin/address-blocks";
 
@@ -50,7 +51,7 @@ export default function ConsoleLiftBlockPage() {
               `From the moment you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
               "This block no longer makes the next one longer.",
-              `Otherwise it expires on ${minuteOf(blockedUntil)}.`,
+              `Otherwise it expires on ${timeText(blockedUntil)}.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? kept}

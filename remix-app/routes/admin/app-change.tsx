@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { AppFields, AppSecret } from "../../admin/app-fields.tsx";
 import { appSteps } from "../../admin/app-steps.ts";
@@ -9,13 +9,12 @@ import { confirms } from "../../admin/console-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data ? appSteps[data.step].title : "App"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data ? appSteps[data.step].title : "App"} · Console`);
 
 async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);

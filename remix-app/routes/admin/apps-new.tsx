@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AppFields, AppSecret } from "../../admin/app-fields.tsx";
 import { addApp, newAppSchema, scopesOf } from "../../admin/apps.ts";
@@ -6,11 +6,12 @@ import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Register an app · Console · Gatehouse" }];
+export const meta = pageTitle("Register an app · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);

@@ -1,8 +1,9 @@
-import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { searchTerm } from "../../http/search-params.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -10,7 +11,7 @@ import { Dotted } from "../../ui/facts.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Apps · Console · Gatehouse" }];
+export const meta = pageTitle("Apps · Console");
 
 const originsShown = 3;
 

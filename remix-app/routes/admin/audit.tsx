@@ -1,14 +1,15 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { Form, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AuditLines } from "../../admin/audit-lines.tsx";
 import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Audit log · Console · Gatehouse" }];
+export const meta = pageTitle("Audit log · Console");
 
 const kinds = [
   { value: "", label: "Everything" },

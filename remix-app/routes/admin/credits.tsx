@@ -1,9 +1,10 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { CreditLedger } from "../../admin/credit-ledger.tsx";
 import { creditLock, creditSteps, requireCreditAccount } from "../../admin/credits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Figures } from "../../studio/figures.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -12,9 +13,7 @@ import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Credits · ${data?.owner.name ?? "Account"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Credits · ${data?.owner.name ?? "Account"} · Console`);
 
 const doneWords: Record<string, string> = {
   grant: creditSteps.grant.done,

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { GrantsCard, ModelState, RoutesCard, SettingsCard } from "../../admin/model-card.tsx";
 import { ModelTable } from "../../admin/model-table.tsx";
@@ -7,13 +7,14 @@ import { PriceCard } from "../../admin/price-card.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../http/search-params.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Models · Console · Gatehouse" }];
+export const meta = pageTitle("Models · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

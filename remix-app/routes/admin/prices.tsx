@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -28,6 +28,7 @@ import { UploadCard } from "../../admin/prices/upload-card.tsx";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -35,7 +36,7 @@ import { Notice } from "../../ui/notice.tsx";
 /** Two price files, and the other fields. */
 export const handle: RouteHandle = { maxBodyBytes: 2 * mostSourceBytes + 64 * 1024 };
 
-export const meta: MetaFunction = () => [{ title: "Price proposals · Console · Gatehouse" }];
+export const meta = pageTitle("Price proposals · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
 import { listProviderHealth, listProviderUsage, listSkippedRoutes } from "../../admin/provider-usage.ts";
@@ -7,16 +7,18 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
+import { dayText } from "../../http/date-text.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { rangeDays, readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Providers · Console · Gatehouse" }];
+export const meta = pageTitle("Providers · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -91,7 +93,7 @@ function ProvidersState({
       <Card
         id="usage"
         title="Usage"
-        lead={`All workspaces from ${days.first} to ${days.last}, UTC, including today so far.`}
+        lead={`All workspaces from ${dayText(days.first)} to ${dayText(days.last)}, UTC, including today so far.`}
         action={
           <ButtonLink href={`/admin/providers.csv?${new URLSearchParams({ from: days.first, to: days.last })}`}>
             Download CSV

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -11,12 +11,13 @@ import {
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Make an override · Console · Gatehouse" }];
+export const meta = pageTitle("Make an override · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -66,7 +67,7 @@ export default function ConsoleNewOverridePage() {
             />
             <CheckBox
               name="recoveryEmail"
-              label="Recovery mail"
+              label="Recovery email"
               hint="You may send them a link and a code that sign in once."
               defaultChecked={isOn("recoveryEmail")}
             />

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -11,17 +11,17 @@ import {
   sendRecovery,
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-const steps = { send: "Send recovery mail", revoke: "Revoke override" } as const;
+const steps = { send: "Send recovery email", revoke: "Revoke override" } as const;
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data ? steps[data.step] : "Override"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data ? steps[data.step] : "Override"} · Console`);
 
 /** The override that the address names, of the email that it names. @throws Response 404 where there is none */
 async function requireOverride({
@@ -57,12 +57,10 @@ export async function action(args: ActionFunctionArgs) {
   throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: step })}`, 303);
 }
 
-const day = (at: string) => `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-
 export default function ConsoleOverridePage() {
   const { email, override, step, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
-  const made = `The override holds since ${day(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
+  const made = `The override holds since ${timeText(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
   const effects =
     step === "send"
       ? [

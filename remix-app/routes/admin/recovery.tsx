@@ -1,16 +1,17 @@
-import { Form, type MetaFunction, useLoaderData } from "@remix-run/react";
+import { Form, useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { findRecovery, readRecoveryEmail, recoveryLock } from "../../admin/recovery.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Recovery · Console · Gatehouse" }];
+export const meta = pageTitle("Recovery · Console");
 
 const doneWords: Record<string, string> = {
   new: "The override is in effect.",

@@ -1,14 +1,15 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { requireRun } from "../../admin/runs.ts";
 import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Moment } from "../../ui/moment.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Run · Console · Gatehouse" }];
+export const meta = pageTitle("Run · Console");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

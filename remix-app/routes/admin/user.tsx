@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import {
   AccountLinks,
@@ -15,14 +15,13 @@ import { policySteps } from "../../admin/policy-step.ts";
 import { requireSubject } from "../../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.account.email ?? "Account"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.account.email ?? "Account"} · Console`);
 
 const signedOut = "The account is signed out of every device and app.";
 

@@ -1,9 +1,10 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { payerWords } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { moveLock, requireConsoleWorkspace } from "../../admin/workspace.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -11,9 +12,7 @@ import { RelativeTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.workspace.name ?? "Workspace"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.workspace.name ?? "Workspace"} · Console`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
@@ -13,17 +13,16 @@ import {
   requireApprovable,
 } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { minuteOf } from "../../admin/words.ts";
+import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.title ?? "Key approval"} · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Key approval"} · Console`);
 
 /** The request that the admin saw; empty where there was none. */
 const decisionSchema = confirmedChangeSchema.extend({
@@ -83,7 +82,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const asked = request
     ? [
-        `${request.requestedBy ?? "A former member"} requested it on ${minuteOf(request.requestedAt)}.`,
+        `${request.requestedBy ?? "A former member"} requested it on ${timeText(request.requestedAt)}.`,
         ...(request.note ? [`For: ${request.note}`] : []),
       ]
     : [];
@@ -108,7 +107,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         `From the moment you confirm, members of ${name} can no longer create or rotate keys.`,
         `${keys} They keep working.`,
         ...(approvedAt
-          ? [`It has been approved since ${minuteOf(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
+          ? [`It has been approved since ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
           : []),
       ];
   }

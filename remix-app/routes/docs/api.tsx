@@ -1,13 +1,14 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { tagsOf } from "../../api-reference/describe.ts";
 import { areas, documentOf, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { MethodBadge } from "../../api-reference/operation-section.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "API reference · Gatehouse" }];
+export const meta = pageTitle("API reference");
 
 /** `GET /docs/api`: what there is to call, for anyone. */
 export function loader({ context }: LoaderFunctionArgs) {

@@ -1,15 +1,14 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { operationsOf, tagsOf } from "../../api-reference/describe.ts";
 import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { OperationSection } from "../../api-reference/operation-section.tsx";
 import { problem } from "../../http/problem.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ReferencePage } from "../../ui/reference-page.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.tag ?? "API reference"} · API reference · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.tag ?? "API reference"} · API reference`);
 
 /** `GET /docs/api/{area}/{tag}`: the calls of one tag, for anyone. */
 export function loader({ params, context }: LoaderFunctionArgs) {

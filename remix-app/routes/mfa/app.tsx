@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -15,13 +15,14 @@ import { openStep } from "../../mfa/open-step.ts";
 import { keepChallenge, keptChallenge, readChallenge } from "../../session/challenge.ts";
 import { requireBrowser, secondStepPath, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { OtherWays } from "../../ui/other-ways.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Approve in the app · Gatehouse" }];
+export const meta = pageTitle("Approve in the app");
 
 const cookie = cookies.approvalChallenge;
 
@@ -77,12 +78,13 @@ export default function MobileApprovalPage() {
   const shown = useLoaderData<typeof loader>();
   const { email, destination, codePath } = shown;
   const open = "pairCode" in shown;
+  const { name } = useBrand();
   return (
     <EntryPage
       title="Approve in the app"
       lead={
         open
-          ? "In the Gatehouse app, open the request and enter this code. It is good for five minutes."
+          ? `In the ${name} app, open the request and enter this code. It expires in 5 minutes.`
           : "A phone that is signed in to your account, with its second step done, can approve this sign-in."
       }
     >

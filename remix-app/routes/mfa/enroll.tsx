@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { announceAddition, recordEvent } from "../../activity/record-event.ts";
 import { errorsAt } from "../../http/field-error.ts";
@@ -13,6 +13,7 @@ import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts"
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EnrollmentForm } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -22,7 +23,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Add an authenticator app · Gatehouse" }];
+export const meta = pageTitle("Add an authenticator app");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openEnrollment(context, request);
@@ -50,14 +51,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     const carried = verifyEnrollmentSchema.omit({ code: true }).safeParse(Object.fromEntries(form));
     if (!carried.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-    const enrollment = enrollmentOf({ ...carried.data, user });
+    const enrollment = enrollmentOf({ ...carried.data, user, issuer: context.env.BRAND_NAME });
     return data({ enrollment, codes: null, result: submission.reply() }, { status: 400 });
   }
   await announceAddition(context, { userId: user.id, target: submission.value.factorId });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
     const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
-    const enrollment = enrollmentOf({ ...submission.value, user });
+    const enrollment = enrollmentOf({ ...submission.value, user, issuer: context.env.BRAND_NAME });
     return data({ enrollment, codes: null, result }, { status: verification.status });
   }
   const { name } = submission.value;

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -21,13 +21,14 @@ import { revokeSession } from "../../session/sign-out.ts";
 import { secondStepPath, shownAs } from "../../session/user.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { OtherWays, SignOutForm } from "../../ui/other-ways.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Enter your code · Gatehouse" }];
+export const meta = pageTitle("Enter your code");
 
 /** For whom there is something to challenge; everybody else is sent where they belong. */
 async function openChallenge(context: AppLoadContext, request: Request) {

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -11,11 +11,12 @@ import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts"
 import { securityPath } from "../../mfa/security-path.ts";
 import { requireFreshUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Recovery codes · Gatehouse" }];
+export const meta = pageTitle("Recovery codes");
 
 /** Codes recover authenticators: without one there is nothing that they could do. */
 async function requireEnrolledUser(context: AppLoadContext, request: Request) {

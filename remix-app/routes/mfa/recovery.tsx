@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -16,6 +16,7 @@ import { recover } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
 import { secondStepPath, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -23,7 +24,7 @@ import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Use a recovery code · Gatehouse" }];
+export const meta = pageTitle("Use a recovery code");
 
 /** For whom there are authenticators to remove and none at hand, or a removal to finish. */
 async function openRecovery(context: AppLoadContext, request: Request) {

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -8,12 +8,13 @@ import { removeAuthenticator } from "../../mfa/remove-authenticator.ts";
 import { securityPath } from "../../mfa/security-path.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Remove an authenticator app · Gatehouse" }];
+export const meta = pageTitle("Remove an authenticator app");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);

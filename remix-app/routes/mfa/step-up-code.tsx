@@ -1,5 +1,5 @@
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -12,11 +12,12 @@ import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { AccountForm, PageAccount } from "../../ui/account-form.tsx";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
+export const meta = pageTitle("Confirm that it is you");
 
 /** Who proves by a mailed code that it is still them: people without an authenticator, whose code is asked for elsewhere. */
 async function openCodeStep(...of: Parameters<typeof openStepUp>) {

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { errorsAt } from "../../http/field-error.ts";
@@ -17,13 +17,14 @@ import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { SignInAgain } from "../../session/sign-in-again.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { CodeFields } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Confirm that it is you · Gatehouse" }];
+export const meta = pageTitle("Confirm that it is you");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);

@@ -4,6 +4,7 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { getAppUser } from "../../satellites/own/app-user.ts";
 import { satelliteOf } from "../../satellites/own/satellite-context.ts";
 import { listOwnWorkspaces } from "../../satellites/own/workspaces.ts";
+import { useBrand } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
@@ -23,9 +24,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export default function SatelliteHomePage() {
   const { appName, user, workspaces, nextCursor } = useLoaderData<typeof loader>();
+  const { name } = useBrand();
   if (!user) {
     return (
-      <EntryPage title={appName} lead="Sign in with your Gatehouse account to go on." themeSwitch={false}>
+      <EntryPage title={appName} lead={`Sign in with your ${name} account to continue.`} themeSwitch={false}>
         <ButtonLink href="/sign-in" variant="primary" className="w-full">
           Sign in
         </ButtonLink>

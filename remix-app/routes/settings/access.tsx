@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
@@ -7,10 +7,11 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { confirmAccess, listAccess, preselected, requireAccessOwner } from "../../session/account-access.ts";
 import { AccessForm, type AccessRefusal } from "../../settings/access-form.tsx";
 import { leaveNotice } from "../../settings/settings-notice.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "What can open this account · Gatehouse" }];
+export const meta = pageTitle("What can open this account");
 
 const keys = z
   .string()

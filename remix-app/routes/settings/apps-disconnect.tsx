@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -8,11 +8,12 @@ import { requireFreshUser } from "../../session/user.ts";
 import { connectedAppsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Disconnect an app · Gatehouse" }];
+export const meta = pageTitle("Disconnect an app");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);

@@ -1,17 +1,18 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { pageOfAll } from "../../http/list-page.ts";
 import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Connected apps · Gatehouse" }];
+export const meta = pageTitle("Connected apps");
 
 const words = {
   disconnected: "The app is disconnected. What it held of your account no longer works.",

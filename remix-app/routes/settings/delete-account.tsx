@@ -1,20 +1,22 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../../account-data/delete-account.ts";
 import { accountDeletedMail } from "../../activity/notice-mail.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
+import { mailSite } from "../../mail/mail-body.ts";
 import { sendMail } from "../../mail/send-mail.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Delete account · Gatehouse" }];
+export const meta = pageTitle("Delete account");
 
 function unavailable(error: unknown, requestId: string): never {
   console.error(`error request=${requestId} ${error instanceof Error ? error.message : error}`);
@@ -46,7 +48,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!deleted)
     return data({ typed, message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
   context.session.clear();
-  if (user.email) await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }));
+  if (user.email) await sendMail(env, accountDeletedMail({ to: user.email, when: new Date() }, mailSite(env)));
   throw redirect("/login?accountDeleted");
 }
 

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { deletePasskey } from "../../passkeys/manage.ts";
@@ -6,11 +6,12 @@ import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Delete a passkey · Gatehouse" }];
+export const meta = pageTitle("Delete a passkey");
 
 const lastMethod =
   "This passkey is the only way into your account, so it stays. Set a password or add another passkey first.";

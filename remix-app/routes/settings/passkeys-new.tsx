@@ -1,14 +1,15 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { maxPasskeys } from "../../passkeys/limits.ts";
 import { PasskeyRegistration } from "../../passkeys/passkey-registration.tsx";
 import { listPasskeys } from "../../passkeys/passkeys.ts";
 import { requireFreshUser } from "../../session/user.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Add a passkey · Gatehouse" }];
+export const meta = pageTitle("Add a passkey");
 
 const back = "/settings/security#passkeys";
 

@@ -1,21 +1,22 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { changePassword, changePasswordSchema, hasPassword } from "../../session/change-password.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field, NewPasswordField, PasswordField } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.exists === false ? "Set a password" : "Change password"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>(
+  (data) => `${data?.exists === false ? "Set a password" : "Change password"}`,
+);
 
 /** `/reset-password` leads here where the identity backend wants more than the new password. */
 const replacing = { replacesPassword: true };

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { profileSchema, saveProfile } from "../../profile/profile.ts";
@@ -9,6 +9,7 @@ import { requireUser } from "../../session/user.ts";
 import { EmailCard } from "../../settings/email-card.tsx";
 import { leaveNotice, takeNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -16,7 +17,7 @@ import { Field } from "../../ui/field.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Profile · Gatehouse" }];
+export const meta = pageTitle("Profile");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id, email, displayName, avatarUrl } = await requireUser(context, request);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
 import { pageOfAll } from "../../http/list-page.ts";
@@ -23,11 +23,12 @@ import { PasswordCard } from "../../settings/password-card.tsx";
 import { RecoveryCodesCard } from "../../settings/recovery-codes-card.tsx";
 import { SessionsCard } from "../../settings/sessions-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const handle: RouteHandle = { hydrate: false };
 
-export const meta: MetaFunction = () => [{ title: "Security · Gatehouse" }];
+export const meta = pageTitle("Security");
 
 const eventsShown = 5;
 const sessionsShown = 20;

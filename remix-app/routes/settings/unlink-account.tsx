@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
@@ -9,11 +9,12 @@ import { linkNotice } from "../../settings/linked-accounts.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Unlink an account · Gatehouse" }];
+export const meta = pageTitle("Unlink an account");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);

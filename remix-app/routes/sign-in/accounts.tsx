@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -17,12 +17,13 @@ import { maxAccounts } from "../../session/sign-in-page.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
 import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Your accounts · Gatehouse" }];
+export const meta = pageTitle("Your accounts");
 
 /** The accounts of this browser, to choose from and to sign out of one by one. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -19,13 +19,14 @@ import { emailCodeSchema, mailCode, redeemCode, requestedFor } from "../../sessi
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { isAddAccount, redirectSignedIn, requireRoomFor } from "../../session/sign-in-page.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Sign in by an emailed code · Gatehouse" }];
+export const meta = pageTitle("Sign in by an emailed code");
 
 /** `/login/code`, and `/add-account/code` for people who stay signed in to another account. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

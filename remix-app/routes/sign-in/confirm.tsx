@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -23,6 +23,7 @@ import { emailOfMailedLink, linkSchema, type MailedLink, maskEmail } from "../..
 import { signedInAs } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { DeadLink } from "../../ui/dead-link.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -31,7 +32,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const handle: RouteHandle = { target: false };
 
-export const meta: MetaFunction = () => [{ title: "Confirm · Gatehouse" }];
+export const meta = pageTitle("Confirm");
 
 /** What the page says for each kind of link. `who` is the masked account. */
 const words: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {

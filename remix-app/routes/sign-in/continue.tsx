@@ -1,4 +1,4 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -14,11 +14,12 @@ import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Continue · Gatehouse" }];
+export const meta = pageTitle("Continue");
 
 const tokenLifetimeSeconds = 300;
 

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
@@ -9,12 +9,13 @@ import { readForm } from "../../http/form.ts";
 import { mailSchema } from "../../session/credentials.ts";
 import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Reset your password · Gatehouse" }];
+export const meta = pageTitle("Reset your password");
 
 export function loader({ context }: LoaderFunctionArgs) {
   return { mailboxUrl: context.env.MAILBOX_URL ?? null, challenge: showBotChallenge(context) };

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
@@ -20,6 +20,7 @@ import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
 import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
@@ -27,9 +28,7 @@ import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { LastUsed, WaysIn } from "../../ui/provider-buttons.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.added ? "Add an account" : "Sign in"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.added ? "Add an account" : "Sign in"}`);
 
 /** `/login`, and `/add-account`, which is the same page for who is signed in already and stays so. */
 export async function loader({ request, context }: LoaderFunctionArgs) {

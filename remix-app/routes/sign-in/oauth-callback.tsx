@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -15,13 +15,14 @@ import { getUser } from "../../session/user.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
 /** HEAD would end a visit as GET does, and no HEAD may change anything. */
 export const handle: RouteHandle = { methods: ["GET", "POST"], target: false };
 
-export const meta: MetaFunction = () => [{ title: "Sign in · Gatehouse" }];
+export const meta = pageTitle("Sign in");
 
 type View =
   | { kind: "foreign"; signedIn: boolean }

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -15,13 +15,14 @@ import { keepChallenge, keptChallenge, readChallenge } from "../../session/chall
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser, requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ChallengeWaiting } from "../../ui/challenge-waiting.tsx";
 import { QrCodeImage } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Continue with your phone · Gatehouse" }];
+export const meta = pageTitle("Continue with your phone");
 
 const cookie = cookies.qrChallenge;
 
@@ -78,19 +79,20 @@ export default function QrPage() {
   const shown = useLoaderData<typeof loader>();
   const { email, destination } = shown;
   const open = "qr" in shown;
+  const { name } = useBrand();
   return (
     <EntryPage
       title="Continue with your phone"
       lead={
         open
-          ? "Scan the code with the Gatehouse app and approve it there. It is good for two minutes."
+          ? `Scan the code with the ${name} app and approve it there. It expires in 2 minutes.`
           : "Your phone gives this browser a new session, as recent as your sign-in on the phone. You don't have to type anything."
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
       {"qr" in shown ? (
         <>
-          <QrCodeImage {...shown.qr} label="QR code for the Gatehouse app" />
+          <QrCodeImage {...shown.qr} label={`QR code for the ${name} app`} />
           <ChallengeWaiting status={shown.status} pollPath={shown.pollPath} next={destination} />
         </>
       ) : null}

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
@@ -15,13 +15,14 @@ import { maskEmail } from "../../session/mailed-link.ts";
 import { requireRoomFor, signedInAs } from "../../session/sign-in-page.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
 import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { CodeField, EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Get back into your account · Gatehouse" }];
+export const meta = pageTitle("Get back into your account");
 
 /** Any other text is no link of ours, and is refused as one that is used. */
 const token = z.string().max(200);

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
@@ -10,13 +10,14 @@ import { resetPasswordSchema } from "../../session/credentials.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { AccessForm } from "../../settings/access-form.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { NewPasswordField } from "../../ui/field.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Choose a new password · Gatehouse" }];
+export const meta = pageTitle("Choose a new password");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { email, mustReplacePassword } = await requireFreshUser(context, request, { replacesPassword: true });

@@ -1,6 +1,6 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
@@ -17,13 +17,14 @@ import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
 import { findPasswordFault } from "../../session/password-fault.ts";
 import { isAddAccount, redirectSignedIn } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, NewPasswordField } from "../../ui/field.tsx";
 import { WaysIn } from "../../ui/provider-buttons.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Create an account · Gatehouse" }];
+export const meta = pageTitle("Create an account");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const given = new URL(request.url).searchParams.get("returnUrl");

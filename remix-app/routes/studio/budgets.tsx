@@ -1,6 +1,7 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { isLabel } from "#shared/labels.ts";
+import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { BudgetList, budgetKey, newLabelKey, type OpenBudget, subjectOf } from "../../studio/budgets/budget-list.tsx";
@@ -14,6 +15,7 @@ import {
   readBudgets,
 } from "../../studio/budgets/budgets.ts";
 import { searchWith } from "../../studio/range.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { exactUsd } from "../../ui/format-amount.ts";
@@ -21,9 +23,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Budgets · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Budgets · ${data?.workspace.name ?? "Workspace"}`);
 
 const permission = "use_ai_studio";
 const budgetsShown = 50;
@@ -86,12 +86,11 @@ export default function BudgetsPage() {
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const open = openForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
-  const resetDay = new Date(endsAt).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
   return (
     <StudioPage
       workspace={workspace}
       title="Budgets"
-      lead={`Monthly spending limits, in dollars that providers charge. Spending is reset on ${resetDay}, 00:00 UTC.`}
+      lead={`Monthly spending limits, in dollars that providers charge. They reset on ${timeText(endsAt)}.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (

@@ -1,9 +1,10 @@
-import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import { Link, useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
 import { invoiceFacts, momentInWords, recorderWords } from "../../studio/invoices/invoice-words.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
@@ -13,9 +14,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.invoice.reference ?? "Invoice"} · Invoices · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.reference ?? "Invoice"} · Invoices`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -7,13 +7,14 @@ import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
 import { type InvoiceField, invoiceFields } from "../../studio/invoices/invoice-words.ts";
 import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction = () => [{ title: "Enter an invoice · Gatehouse" }];
+export const meta = pageTitle("Enter an invoice");
 
 const permission = "use_ai_studio";
 

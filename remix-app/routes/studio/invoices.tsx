@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { Link, useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
@@ -8,6 +8,7 @@ import { Figures } from "../../studio/figures.tsx";
 import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
 import { searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
@@ -16,9 +17,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Invoices · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Invoices · ${data?.workspace.name ?? "Workspace"}`);
 
 const recordsShown = 50;
 

@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -19,6 +19,7 @@ import { DefaultSubmit, ModelPicker } from "../../studio/model-choice/model-pick
 import { tokenLimitHint } from "../../studio/policy/policy-words.ts";
 import type { StudioMember } from "../../studio/studio-reader.ts";
 import { unknownModelsText } from "../../studio/unknown-models.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -29,7 +30,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction = () => [{ title: "New key · Gatehouse" }];
+export const meta = pageTitle("New key");
 
 const permission = "manage_ai_keys";
 

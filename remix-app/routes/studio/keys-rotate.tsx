@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
@@ -9,6 +9,7 @@ import { factsOf } from "../../studio/keys/key-list.tsx";
 import { requireKey, rotateKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -20,9 +21,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Rotate ${data?.key.name ?? "key"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Rotate ${data?.key.name ?? "key"}`);
 
 const permission = "manage_ai_keys";
 const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });

@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { maxBodyBytes } from "../../http/body-limit.ts";
 import { readForm } from "../../http/form.ts";
@@ -11,6 +11,7 @@ import type { FormAnswer } from "../../studio/playground/form-answer.ts";
 import { listPlaygroundModels, type PlaygroundModel } from "../../studio/playground/list-models.ts";
 import { answerForm, keptDays } from "../../studio/playground/run-form.ts";
 import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -18,9 +19,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Playground · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Playground · ${data?.workspace.name ?? "Workspace"}`);
 
 const permission = "use_ai_studio";
 

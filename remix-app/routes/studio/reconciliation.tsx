@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { Link, useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
@@ -11,6 +11,7 @@ import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, searchWith } from "../../studio/range.ts";
 import type { StudioReader } from "../../studio/studio-reader.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
@@ -19,9 +20,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Reconciliation · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Reconciliation · ${data?.workspace.name ?? "Workspace"}`);
 
 /** Each provider brings its accounts along. */
 const providersShown = 50;

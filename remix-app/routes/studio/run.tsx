@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -6,6 +6,7 @@ import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { AttemptsCard, RunFactsCard, SimilarRuns, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
 import { describeRunContent, openRunContent, readRun } from "../../studio/runs/runs.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -13,7 +14,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction = () => [{ title: "Run · Gatehouse" }];
+export const meta = pageTitle("Run");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });

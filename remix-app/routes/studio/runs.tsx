@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { Link, useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { rangeStatus, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
@@ -6,14 +6,13 @@ import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
 import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRunFilters, listRuns } from "../../studio/runs/runs.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Runs · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Runs · ${data?.workspace.name ?? "Workspace"}`);
 
 const runsShown = 50;
 

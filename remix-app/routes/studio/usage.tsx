@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { Choices } from "../../studio/choices.tsx";
 import { rangeStatus, readRange } from "../../studio/range.ts";
@@ -14,15 +14,14 @@ import {
 } from "../../studio/usage/overview-metric.ts";
 import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Usage · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Usage · ${data?.workspace.name ?? "Workspace"}`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const url = new URL(request.url);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
@@ -6,13 +6,14 @@ import { detour } from "../../http/redirect-target.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { workspaceProblem } from "../../workspaces/failures.ts";
 import { acceptInvitation, previewInvitation } from "../../workspaces/invitations.ts";
 
-export const meta: MetaFunction = () => [{ title: "Invitation · Gatehouse" }];
+export const meta = pageTitle("Invitation");
 
 const tokenSchema = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
 

@@ -1,4 +1,4 @@
-import { Link, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -9,6 +9,7 @@ import {
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card, Panel } from "../../ui/card.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
@@ -21,9 +22,9 @@ import { mayDefine } from "../../workspaces/roles.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>(
+  (data) => `${data?.role.name ?? "Role"} · ${data?.workspace.name ?? "Workspace"}`,
+);
 
 const namesShown = 20;
 

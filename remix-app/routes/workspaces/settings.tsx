@@ -1,10 +1,11 @@
-import { Form, type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { Form, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { requireFreshUser } from "../../session/user.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
@@ -23,9 +24,7 @@ import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Settings · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Settings · ${data?.workspace.name ?? "Workspace"}`);
 
 const heirsShown = 50;
 

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { BudgetsCard } from "../../studio/home/budgets-card.tsx";
 import { GatewayCard } from "../../studio/home/gateway-card.tsx";
@@ -6,6 +6,7 @@ import { GetStarted } from "../../studio/home/get-started.tsx";
 import { readWorkspaceHome, type WorkspaceHome } from "../../studio/home/workspace-home.ts";
 import { ModelChart } from "../../studio/usage/model-chart.tsx";
 import { OverviewFigures } from "../../studio/usage/overview-summary.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Link } from "../../ui/link.tsx";
@@ -14,9 +15,7 @@ import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspace, withCreditNotice } from "../../workspaces/permission.ts";
 import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `Overview · ${data?.workspace.name ?? "Workspace"} · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `Overview · ${data?.workspace.name ?? "Workspace"}`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const found = await requireWorkspace(context, { request, params });

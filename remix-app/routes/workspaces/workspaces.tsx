@@ -1,10 +1,11 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { requireUser } from "../../session/user.ts";
 import { AppPage } from "../../ui/app-page.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -18,7 +19,7 @@ import { listWorkspaces } from "../../workspaces/list-workspaces.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction = () => [{ title: "Workspaces · Gatehouse" }];
+export const meta = pageTitle("Workspaces");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);

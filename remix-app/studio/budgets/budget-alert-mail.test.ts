@@ -18,68 +18,74 @@ const alert: BudgetAlert = {
   leftUsd: "1.519999999999",
 };
 const mail = (changes: Partial<BudgetAlert>) =>
-  budgetAlertMail({ ...alert, ...changes }, { origin: "https://example.test" });
+  budgetAlertMail({ ...alert, ...changes }, { origin: "https://example.test", product: "Gatehouse" });
 
 test("it says which budget, exactly what is spent, what follows, and where to change it", () => {
   expect(mail({})).toEqual({
-    subject: "80% of the monthly budget of a workspace is spent",
-    text: `At least 80% of the monthly budget of the workspace Acme is spent.
+    subject: "The monthly budget of a workspace is 80% used",
+    text: `At least 80% of the monthly budget of the workspace Acme is used.
 
 Workspace: Acme
 Budget: $10.10 for November 2026
 Spent: $8.080000000001
 
-Calls continue. A call whose maximum cost is more than what is left is refused until the next month's budget begins on 1 December 2026, 00:00 UTC, or this one is raised.
+View budgets:
+https://example.test/workspaces/w/ai/budgets
 
-See and change budgets: https://example.test/workspaces/w/ai/budgets
+A request is refused with 402 budget_exceeded if its maximum cost exceeds what’s left, until the budget resets on 1 Dec 2026, 00:00 UTC or someone raises it.
 
-You get this as an owner of the workspace, or because your role manages its AI policy.`,
+--${" "}
+You’re getting this email because you own the workspace, or your role manages its AI policy.`,
   });
 });
 
 test("a budget that is used up says that calls are refused", () => {
   const { subject, text } = mail({ threshold: 100, scope: "key", subject: "Nightly" });
-  expect(subject).toBe("100% of the monthly budget of a key is spent");
-  expect(text).toContain("The monthly budget of the key Nightly is spent.");
-  expect(text).toContain("Its calls are refused until the next month's budget begins on 1 December 2026, 00:00 UTC");
+  expect(subject).toBe("The monthly budget of a key is 100% used");
+  expect(text).toContain("The monthly budget of the key Nightly is used up.");
+  expect(text).toContain(
+    "Its requests are refused with 402 budget_exceeded until the budget resets on 1 Dec 2026, 00:00 UTC",
+  );
 });
 
 test("a budget that has too little left for calls says that they are refused, and exactly what is left", () => {
   expect(mail({ threshold: 100, refusing: true })).toEqual({
-    subject: "Calls are refused: the monthly budget of a workspace is used up",
-    text: `Calls are refused: too little is left of the monthly budget of the workspace Acme.
+    subject: "Requests are refused because the monthly budget of a workspace is used up",
+    text: `Requests are being refused because too little is left of the monthly budget of the workspace Acme.
 
 Workspace: Acme
 Budget: $10.10 for November 2026
 Spent: $8.080000000001
-Held by calls under way: $0.50
+Held by requests in progress: $0.50
 Left: $1.519999999999
 
-Each call whose maximum cost is more than what is left is refused until the next month's budget begins on 1 December 2026, 00:00 UTC, or this one is raised.
+View budgets:
+https://example.test/workspaces/w/ai/budgets
 
-See and change budgets: https://example.test/workspaces/w/ai/budgets
+A request is refused with 402 budget_exceeded if its maximum cost exceeds what’s left, until the budget resets on 1 Dec 2026, 00:00 UTC or someone raises it.
 
-You get this as an owner of the workspace, or because your role manages its AI policy.`,
+--${" "}
+You’re getting this email because you own the workspace, or your role manages its AI policy.`,
   });
   expect(mail({ threshold: 100, refusing: true, reservedUsd: "0" }).text).not.toContain("Held");
 });
 
-test("a member's budget names the member", () => {
+test("a member’s budget names the member", () => {
   const { subject, text } = mail({ scope: "member", subject: "Ada" });
-  expect(subject).toBe("80% of the monthly budget of a member is spent");
-  expect(text).toContain("At least 80% of the monthly budget of the member Ada is spent.");
+  expect(subject).toBe("The monthly budget of a member is 80% used");
+  expect(text).toContain("At least 80% of the monthly budget of the member Ada is used.");
 });
 
-test("a label's budget names the label and the calls that it refuses", () => {
+test("a label’s budget names the label and the calls that it refuses", () => {
   const { subject, text } = mail({ scope: "label", subject: "customer:7", threshold: 100 });
-  expect(subject).toBe("100% of the monthly budget of a label is spent");
-  expect(text).toContain("The monthly budget of the label customer:\u200A7 is spent.");
-  expect(text).toContain("Calls of keys with this label are refused until");
+  expect(subject).toBe("The monthly budget of a label is 100% used");
+  expect(text).toContain("The monthly budget of the label customer:\u200A7 is used up.");
+  expect(text).toContain("Requests by keys with this label are refused with 402 budget_exceeded until");
 });
 
-test("a label's budget that no key carries says that it only warns", () => {
+test("a label’s budget that no key carries says that it only warns", () => {
   const { text } = mail({ scope: "label", subject: "customer:7", threshold: 100, enforced: false });
-  expect(text).toContain("Calls are not refused: no key carries this label, so its budget only warns.");
+  expect(text).toContain("Requests aren’t refused: no key carries this label, so its budget only warns.");
 });
 
 test("what the workspace hides is not told", () => {
@@ -87,7 +93,7 @@ test("what the workspace hides is not told", () => {
   expect(mail(hidden).text).not.toContain("Spent:");
   const refusing = mail({ ...hidden, threshold: 100, refusing: true });
   expect(refusing.text).not.toMatch(/Spent|Held|Left/);
-  expect(refusing.text).toContain("Calls are refused");
+  expect(refusing.text).toContain("Requests are being refused");
 });
 
 test("a name adds no line and no link to the text, and the subject holds none", () => {
@@ -96,7 +102,7 @@ test("a name adds no line and no link to the text, and the subject holds none", 
     subject: "A\r\nBcc: x@y.z\u0000\u2028B",
     workspace: "One\n\nhttps://evil.example",
   });
-  expect(subject).toBe("80% of the monthly budget of an app is spent");
-  expect(text).toContain("of the app A Bcc: x@\u200Ay.\u200Az B is spent.");
+  expect(subject).toBe("The monthly budget of an app is 80% used");
+  expect(text).toContain("of the app A Bcc: x@\u200Ay.\u200Az B is used.");
   expect(text).toContain("Workspace: One https:\u200A/\u200A/evil.\u200Aexample\n");
 });

@@ -1,5 +1,7 @@
+import { monthText, timeText } from "../../http/date-text.ts";
 import { quoted } from "../../mail/inert-text.ts";
-import type { Mail } from "../../mail/mail-body.ts";
+import type { Mail, MailSite } from "../../mail/mail-body.ts";
+import { type MailParts, mailText } from "../../mail/mail-text.ts";
 import { exactUsd } from "../../ui/format-amount.ts";
 
 /** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
@@ -27,65 +29,61 @@ export interface BudgetAlert {
   leftUsd: string | null;
 }
 
-/** The mail about it: which budget, what of it is spent, what follows, and where to change it. */
-export function budgetAlertMail(alert: BudgetAlert, { origin }: { origin: string }): Omit<Mail, "to"> {
+/** Writes the email about it: which budget, what of it is used, what follows, and where to change it. */
+export function budgetAlertMail(
+  alert: BudgetAlert,
+  { origin }: Pick<MailSite, "origin" | "product">,
+): Omit<Mail, "to"> {
   const { limitUsd, spentUsd, reservedUsd, leftUsd, refusing, month, endsAt, workspaceId } = alert;
-  const whose = subjectWords(alert);
   const held = reservedUsd !== null && Number(reservedUsd) > 0;
-  const facts = [
-    `Workspace: ${quoted(alert.workspace)}`,
-    `Budget: ${exactUsd(limitUsd)} for ${monthOf(month)}`,
-    ...(spentUsd === null ? [] : [`Spent: ${exactUsd(spentUsd)}`]),
-    ...(refusing && held ? [`Held by calls under way: ${exactUsd(reservedUsd)}`] : []),
-    ...(refusing && leftUsd !== null ? [`Left: ${exactUsd(leftUsd)}`] : []),
-  ];
-  const { subject, news, consequence } = newsWords(alert, whose);
-  return {
-    subject,
-    text: [
-      news,
-      facts.join("\n"),
+  const { subject, news, consequence } = newsWords(alert);
+  const parts: MailParts = {
+    news: [news],
+    facts: [
+      ["Workspace", quoted(alert.workspace)],
+      ["Budget", `${exactUsd(limitUsd)} for ${monthText(month)}`],
+      ...(spentUsd === null ? [] : [["Spent", exactUsd(spentUsd)] as const]),
+      ...(refusing && held ? [["Held by requests in progress", exactUsd(reservedUsd)] as const] : []),
+      ...(refusing && leftUsd !== null ? [["Left", exactUsd(leftUsd)] as const] : []),
+    ],
+    action: { label: "View budgets", url: `${origin}/workspaces/${workspaceId}/ai/budgets` },
+    more: [
       alert.enforced || refusing
-        ? `${consequence} until the next month's budget begins on ${dayOf(endsAt)}, 00:00 UTC, or this one is raised.`
-        : "Calls are not refused: no key carries this label, so its budget only warns.",
-      `See and change budgets: ${origin}/workspaces/${workspaceId}/ai/budgets`,
-      `You get this as an owner of the workspace, or because your role manages its AI policy${alert.scope === "key" ? " or its keys" : ""}.`,
-    ].join("\n\n"),
+        ? `${consequence} until the budget resets on ${timeText(endsAt)} or someone raises it.`
+        : "Requests aren’t refused: no key carries this label, so its budget only warns.",
+    ],
+    footer: [
+      `You’re getting this email because you own the workspace, or your role manages its AI policy${alert.scope === "key" ? " or its keys" : ""}.`,
+    ],
   };
+  return { subject, text: mailText(parts) };
 }
 
-function newsWords({ threshold, refusing, scope }: BudgetAlert, whose: string) {
-  // Other calls with the label continue.
-  const calls = scope === "label" ? "Calls of keys with this label" : "Its calls";
-  const call = scope === "label" ? "call of a key with this label" : "call";
-  const budget = `the monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;
+function newsWords(alert: BudgetAlert) {
+  const { threshold, refusing, scope } = alert;
+  const whose = subjectWords(alert);
+  // Other requests with the label continue.
+  const requests = scope === "label" ? "Requests by keys with this label" : "Its requests";
+  const request = scope === "label" ? "A request by a key with this label" : "A request";
+  const budget = `monthly budget of ${scope === "app" ? "an" : "a"} ${scope}`;
+  const single = `${request} is refused with 402 budget_exceeded if its maximum cost exceeds what’s left,`;
   if (refusing) {
     return {
-      subject: `Calls are refused: ${budget} is used up`,
-      news: `Calls are refused: too little is left of the monthly budget of ${whose}.`,
-      consequence: `Each ${call} whose maximum cost is more than what is left is refused`,
+      subject: `Requests are refused because the ${budget} is used up`,
+      news: `Requests are being refused because too little is left of the monthly budget of ${whose}.`,
+      consequence: single,
     };
   }
-  const subject = `${threshold}% of ${budget} is spent`;
+  const subject = `The ${budget} is ${threshold}% used`;
   if (threshold === 100) {
-    return { subject, news: `The monthly budget of ${whose} is spent.`, consequence: `${calls} are refused` };
+    const consequence = `${requests} are refused with 402 budget_exceeded`;
+    return { subject, news: `The monthly budget of ${whose} is used up.`, consequence };
   }
-  return {
-    subject,
-    news: `At least ${threshold}% of the monthly budget of ${whose} is spent.`,
-    consequence: `Calls continue. A ${call} whose maximum cost is more than what is left is refused`,
-  };
+  const news = `At least ${threshold}% of the monthly budget of ${whose} is used.`;
+  return { subject, news, consequence: single };
 }
 
 function subjectWords({ scope, subject, workspace }: BudgetAlert): string {
   if (scope === "workspace") return `the workspace ${quoted(workspace)}`;
-  return `the ${scope} ${subject === null ? "that is gone" : quoted(subject)}`;
-}
-
-function monthOf(day: string): string {
-  return new Date(`${day}T00:00:00Z`).toLocaleString("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
-}
-
-function dayOf(moment: string): string {
-  return new Date(moment).toLocaleString("en-GB", { dateStyle: "long", timeZone: "UTC" });
+  return subject === null ? `a deleted ${scope}` : `the ${scope} ${quoted(subject)}`;
 }

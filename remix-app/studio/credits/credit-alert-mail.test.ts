@@ -13,34 +13,34 @@ const alert: CreditAlert = {
   available: "99.00000001",
   threshold: "100",
 };
-const origin = "https://gatehouse.example";
+const site = { origin: "https://gatehouse.example", product: "Gatehouse" };
 
 test("an email about low credits names the workspace, the exact balance, the threshold and the page", () => {
-  const { subject, text } = creditAlertMail(alert, { origin });
-  expect(subject).toBe("The credits of a workspace are low");
+  const { subject, text } = creditAlertMail(alert, site);
+  expect(subject).toBe("A workspace is low on credits");
   expect(text).toBe(
     [
-      "The credits of the workspace Orbit are below 100.",
+      "The workspace Orbit has fewer than 100 credits left.",
       "Balance: 99.00000001 credits",
-      "Requests are answered until the credits are used up, then refused (402 insufficient_credits). Ask an administrator of the platform to add credits.",
-      `See the credits: ${origin}/workspaces/${alert.workspaceId}/ai/credits`,
-      "You get this email as an owner of the workspace, or because your role manages its AI policy.",
+      `View credits:\n${site.origin}/workspaces/${alert.workspaceId}/ai/credits`,
+      "Once the credits are used up, requests are refused with 402 insufficient_credits. Ask an administrator of Gatehouse to add credits.",
+      "-- \nYou’re getting this email because you own the workspace, or your role manages its AI policy.",
     ].join("\n\n"),
   );
 });
 
 test("an email about used up credits says what calls in progress hold, if anything", () => {
   const empty = { ...alert, level: "empty", reserved: "98", available: "1.00000001" } as const;
-  const { subject, text } = creditAlertMail(empty, { origin });
+  const { subject, text } = creditAlertMail(empty, site);
   expect(subject).toBe("A workspace is out of credits");
-  expect(text).toContain("Held by calls in progress: 98 credits\nAvailable: 1.00000001 credits");
-  expect(text).toContain("are refused (402 insufficient_credits)");
+  expect(text).toContain("Held by requests in progress: 98 credits\nAvailable: 1.00000001 credits");
+  expect(text).toContain("are refused with 402 insufficient_credits");
 });
 
 test("an email to a member who pays is about their own credits", () => {
-  expect(creditAlertMail({ ...alert, payer: "member" }, { origin }).subject).toBe("Your credits are low");
-  const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, { origin });
+  expect(creditAlertMail({ ...alert, payer: "member" }, site).subject).toBe("You are low on credits");
+  const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, site);
   expect(subject).toBe("You are out of credits");
-  expect(text).toContain("The credits of your account are used up.");
+  expect(text).toContain("Your account is out of credits.");
   expect(text).not.toContain("Orbit");
 });

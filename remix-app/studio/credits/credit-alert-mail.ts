@@ -1,5 +1,6 @@
 import { quoted } from "../../mail/inert-text.ts";
-import type { Mail } from "../../mail/mail-body.ts";
+import type { Mail, MailSite } from "../../mail/mail-body.ts";
+import { type MailParts, mailText } from "../../mail/mail-text.ts";
 
 /** A balance that became low or empty; the answer of `ai.sweep_credit_alerts`. Amounts are exact texts in credits. */
 export interface CreditAlert {
@@ -19,38 +20,45 @@ export interface CreditAlert {
 }
 
 /** Writes the email about a low or empty balance: what is left, what follows and what to do. */
-export function creditAlertMail(alert: CreditAlert, { origin }: { origin: string }): Omit<Mail, "to"> {
+export function creditAlertMail(
+  alert: CreditAlert,
+  { origin, product }: Pick<MailSite, "origin" | "product">,
+): Omit<Mail, "to"> {
   const { payer, workspace, workspaceId, level, balance, reserved, available, threshold } = alert;
   const owned = payer === "workspace";
-  const whose = owned ? `the workspace ${quoted(workspace)}` : "your account";
+  const whose = owned ? `The workspace ${quoted(workspace)}` : "Your account";
   const held = Number(reserved) > 0;
-  const facts = [
-    `Balance: ${balance} credits`,
-    ...(held ? [`Held by calls in progress: ${reserved} credits`, `Available: ${available} credits`] : []),
-  ];
-  const ask = "Ask an administrator of the platform to add credits.";
+  const ask = `Ask an administrator of ${product} to add credits.`;
   const words =
     level === "empty"
       ? {
           subject: owned ? "A workspace is out of credits" : "You are out of credits",
-          news: `The credits of ${whose} are used up.`,
-          consequence: `Requests that cost more than what is available are refused (402 insufficient_credits). ${ask}`,
+          news: `${whose} is out of credits.`,
+          consequence: `Requests that cost more than what is available are refused with 402 insufficient_credits. ${ask}`,
         }
       : {
-          subject: owned ? "The credits of a workspace are low" : "Your credits are low",
-          news: `The credits of ${whose} are below ${threshold}.`,
-          consequence: `Requests are answered until the credits are used up, then refused (402 insufficient_credits). ${ask}`,
+          subject: owned ? "A workspace is low on credits" : "You are low on credits",
+          news: `${whose} has fewer than ${threshold} credits left.`,
+          consequence: `Once the credits are used up, requests are refused with 402 insufficient_credits. ${ask}`,
         };
-  return {
-    subject: words.subject,
-    text: [
-      words.news,
-      facts.join("\n"),
-      words.consequence,
-      `See the credits: ${origin}/workspaces/${workspaceId}/ai/credits`,
+  const parts: MailParts = {
+    news: [words.news],
+    facts: [
+      ["Balance", `${balance} credits`],
+      ...(held
+        ? ([
+            ["Held by requests in progress", `${reserved} credits`],
+            ["Available", `${available} credits`],
+          ] as const)
+        : []),
+    ],
+    action: { label: "View credits", url: `${origin}/workspaces/${workspaceId}/ai/credits` },
+    more: [words.consequence],
+    footer: [
       owned
-        ? "You get this email as an owner of the workspace, or because your role manages its AI policy."
-        : "You get this email because you pay for your own requests.",
-    ].join("\n\n"),
+        ? "You’re getting this email because you own the workspace, or your role manages its AI policy."
+        : "You’re getting this email because you pay for your own requests.",
+    ],
   };
+  return { subject: words.subject, text: mailText(parts) };
 }

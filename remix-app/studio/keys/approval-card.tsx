@@ -1,7 +1,7 @@
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { TextArea } from "../../ui/field.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { ExactTime, Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { ApprovalState } from "./approval.ts";
@@ -32,7 +32,7 @@ export function ApprovalCard({
         title="Waiting for approval"
         lead={
           <>
-            Requested on {utcTime.format(new Date(requestedAt))} UTC by <bdi>{requestedBy ?? "a former member"}</bdi> (
+            Requested on <ExactTime at={requestedAt} /> by <bdi>{requestedBy ?? "a former member"}</bdi> (
             <Moment at={requestedAt} now={now} />
             ). An administrator of this service answers by email. Existing keys keep working.
           </>
@@ -58,7 +58,7 @@ export function ApprovalCard({
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
           <Notice tone="warn">
-            The request of {utcTime.format(new Date(request.requestedAt))} UTC was declined{" "}
+            The request of <ExactTime at={request.requestedAt} /> was declined{" "}
             <Moment at={request.answeredAt} now={now} />. Reason:{" "}
             <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
           </Notice>
@@ -79,5 +79,3 @@ export function ApprovalCard({
     </Card>
   );
 }
-
-const utcTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });

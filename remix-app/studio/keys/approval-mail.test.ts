@@ -3,31 +3,32 @@ import { mailBody } from "../../mail/mail-body.ts";
 import { approvalAnswerMail, approvalRequestMail } from "./approval-mail.ts";
 
 const origin = "https://gatehouse.example";
+const site = { origin, product: "Gatehouse", accent: "#035e63" };
 const asked = { requester: "ann@x.example", workspaceName: "Night shift", note: "" };
 const answered = { workspaceId: "w-1", workspaceName: "Night shift", declineReason: null };
 
 describe("the email about a request for approval", () => {
   test("names the workspace, the requester and the queue, and the note if there is one", () => {
-    const { text } = approvalRequestMail({ ...asked, note: "Nightly\n\nsummaries" }, { origin });
+    const { text } = approvalRequestMail({ ...asked, note: "Nightly\n\nsummaries" }, site);
     expect(text).toContain("Workspace: Night shift");
     expect(text).toContain("For: Nightly summaries");
     expect(text).toContain(`${origin}/admin/approvals`);
-    expect(approvalRequestMail(asked, { origin }).text).not.toContain("For:");
+    expect(approvalRequestMail(asked, site).text).not.toContain("For:");
   });
 
   test("does not link what a member wrote", () => {
     const mail = approvalRequestMail(
       { ...asked, workspaceName: "https://evil.example/a", note: "see evil.example\nhttps://gatehouse.example/x" },
-      { origin },
+      site,
     );
-    const links = mailBody(mail, { origin }).html.match(/href="[^"]*"/g);
+    const links = mailBody(mail, site).html.match(/href="[^"]*"/g);
     expect(links).toEqual([`href="${origin}/admin/approvals"`]);
   });
 
   test("fits the outbox at the longest name and note", () => {
     const { subject, text } = approvalRequestMail(
       { requester: "e".repeat(320), workspaceName: "w".repeat(320), note: "n.".repeat(250) },
-      { origin },
+      site,
     );
     expect(subject.length).toBeLessThanOrEqual(200);
     expect(text.length).toBeLessThanOrEqual(20_000);
@@ -36,15 +37,15 @@ describe("the email about a request for approval", () => {
 
 describe("the email about an answer", () => {
   test("leads to the keys when approved", () => {
-    const { subject, text } = approvalAnswerMail(answered, { origin });
+    const { subject, text } = approvalAnswerMail(answered, site);
     expect(subject).toBe("Your workspace can create API keys");
-    expect(text).toContain(`Create a key: ${origin}/workspaces/w-1/ai/keys`);
+    expect(text).toContain(`Create API key:\n${origin}/workspaces/w-1/ai/keys`);
     expect(text).not.toContain("Reason");
   });
 
   test("gives the reason when declined", () => {
-    const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, { origin });
-    expect(subject).toBe("The request for API keys was declined");
+    const { subject, text } = approvalAnswerMail({ ...answered, declineReason: "Which team?" }, site);
+    expect(subject).toBe("Your request for API keys was declined");
     expect(text).toContain("Reason: Which team?");
   });
 });

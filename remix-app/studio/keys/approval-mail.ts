@@ -1,51 +1,47 @@
 import { quoted } from "../../mail/inert-text.ts";
-import type { Mail } from "../../mail/mail-body.ts";
+import type { Mail, MailSite } from "../../mail/mail-body.ts";
+import { type MailParts, mailText } from "../../mail/mail-text.ts";
 
-/** The email to infrastructure admins about a new request for approval. */
+type Site = Pick<MailSite, "origin" | "product">;
+
+/** Writes the email to infrastructure admins about a new request for approval. */
 export function approvalRequestMail(
   { requester, workspaceName, note }: { requester: string; workspaceName: string; note: string },
-  { origin }: { origin: string },
+  { origin, product }: Site,
 ): Omit<Mail, "to"> {
-  return {
-    subject: "A workspace requests approval for API keys",
-    text: [
-      "A member of a workspace requests approval to create API keys.",
-      [
-        `Workspace: ${quoted(workspaceName)}`,
-        `Requested by: ${quoted(requester)}`,
-        ...(note ? [`For: ${quoted(note)}`] : []),
-      ].join("\n"),
-      `Approve or decline it: ${origin}/admin/approvals`,
-      "You get this because you are an infrastructure admin of this service.",
-    ].join("\n\n"),
+  const parts: MailParts = {
+    news: [`A member of a workspace on ${product} requests approval to create API keys.`],
+    facts: [
+      ["Workspace", quoted(workspaceName)],
+      ["Requested by", quoted(requester)],
+      ...(note ? [["For", quoted(note)] as const] : []),
+    ],
+    action: { label: "Review request", url: `${origin}/admin/approvals` },
+    footer: [`You’re getting this email because you are an infrastructure admin of ${product}.`],
   };
+  return { subject: "A workspace requests approval for API keys", text: mailText(parts) };
 }
 
-/** The email to a workspace's owners and the requester about the answer. */
+/** Writes the email to a workspace's owners and the requester about the answer. */
 export function approvalAnswerMail(
   answer: { workspaceId: string; workspaceName: string; declineReason: string | null },
-  { origin }: { origin: string },
+  { origin, product }: Site,
 ): Omit<Mail, "to"> {
   const { workspaceId, workspaceName, declineReason } = answer;
-  const keys = `${origin}/workspaces/${workspaceId}/ai/keys`;
-  const why = "You get this because you own the workspace or requested the approval.";
+  const url = `${origin}/workspaces/${workspaceId}/ai/keys`;
+  const name = quoted(workspaceName);
+  const footer = ["You’re getting this email because you own the workspace or requested the approval."];
   if (declineReason === null) {
-    return {
-      subject: "Your workspace can create API keys",
-      text: [
-        `An administrator of this service approved API keys for the workspace ${quoted(workspaceName)}.`,
-        `Create a key: ${keys}`,
-        why,
-      ].join("\n\n"),
-    };
+    const news = [`An administrator of ${product} approved API keys for the workspace ${name}.`];
+    const text = mailText({ news, action: { label: "Create API key", url }, footer });
+    return { subject: "Your workspace can create API keys", text };
   }
-  return {
-    subject: "The request for API keys was declined",
-    text: [
-      `An administrator of this service declined API keys for the workspace ${quoted(workspaceName)}.`,
-      `Reason: ${quoted(declineReason)}`,
-      `See the answer or request approval again: ${keys}`,
-      why,
-    ].join("\n\n"),
+  const parts: MailParts = {
+    news: [`An administrator of ${product} declined the request for API keys of the workspace ${name}.`],
+    facts: [["Reason", quoted(declineReason)]],
+    action: { label: "View answer", url },
+    more: ["You can request approval again."],
+    footer,
   };
+  return { subject: "Your request for API keys was declined", text: mailText(parts) };
 }

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
+import { mailSite } from "../../mail/mail-body.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { maxNoteLength } from "./approval-card.tsx";
 import { approvalRequestMail } from "./approval-mail.ts";
@@ -61,7 +62,7 @@ export function changeApprovalRequest(
     return call(context, { member, name: "withdraw_key_approval_request", args });
   }
   const { note } = form;
-  const email = approvalRequestMail({ requester, workspaceName, note }, { origin: context.env.BASE_URL });
+  const email = approvalRequestMail({ requester, workspaceName, note }, mailSite(context.env));
   return call(context, { member, name: "request_key_approval", args: { note, email } });
 }
 

@@ -1,10 +1,10 @@
+import { exactTimeText } from "../../http/date-text.ts";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { exactUsd, formatCount } from "../../ui/format-amount.ts";
 import type { PricingLine } from "./pricing-schema.ts";
 import { creditsFormula, itemWords, priceListWords, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
-import { utcSeconds } from "./run-facts.ts";
 import type { RunDetail } from "./runs.ts";
 
 type Line = PricingLine & { key: string };
@@ -23,7 +23,7 @@ export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail
     ["Reserved credits", reservedCredits],
     ...ledger.map(
       ({ kind, credits, createdAt }) =>
-        [`Ledger: ${kind}`, `${credits} credits charged, ${utcSeconds(createdAt)}`] as const,
+        [`Ledger: ${kind}`, `${credits} credits charged, ${exactTimeText(createdAt)}`] as const,
     ),
   ];
   return (

@@ -1,6 +1,6 @@
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { Day, Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
 import type { KeptContentFacts, OpenedContent } from "./runs.ts";
@@ -39,7 +39,7 @@ export function RunContentCard({
       lead={
         <>
           This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} now={now} />, on{" "}
-          <time dateTime={kept.deletedFrom}>{kept.deletedFrom.slice(0, 10)}</time>.
+          <Day at={kept.deletedFrom} />.
         </>
       }
     >

@@ -1,3 +1,4 @@
+import { exactTimeText } from "../../http/date-text.ts";
 import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
@@ -22,8 +23,8 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | null | undefined][] = [
     ["Status", capitalised(run.errorCode ? `${run.status} (${run.errorCode})` : run.status)],
     ["HTTP status", run.httpStatus],
-    ["Started", utcSeconds(run.createdAt)],
-    ["Ended", run.settledAt && utcSeconds(run.settledAt)],
+    ["Started", exactTimeText(run.createdAt)],
+    ["Ended", run.settledAt && exactTimeText(run.settledAt)],
     ["Model", run.model],
     ["Answered by", provider && `${provider.name}, ${provider.model} (route ${provider.route})`],
     ["Feature", run.feature],
@@ -46,11 +47,6 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
 function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {
   if (credentialSource === "key") return keyName === null ? `Deleted key ${keyId}` : `Key “${keyName}”`;
   return credentialSource === "app_token" ? "App token" : "Session of a signed-in member";
-}
-
-/** A moment to the second, with its zone: "2026-03-01 12:00:00 UTC". */
-export function utcSeconds(at: string): string {
-  return `${at.slice(0, 19).replace("T", " ")} UTC`;
 }
 
 function capitalised(words: string): string {

@@ -11,6 +11,7 @@ import {
 } from "../../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../../supabase/tests/database.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
+import { dayText } from "../../http/date-text.ts";
 import { exactUsd } from "../../ui/format-amount.ts";
 import { type OverviewDimension, overviewDimensions } from "./overview-metric.ts";
 
@@ -137,7 +138,7 @@ async function expectEqualFigures(): Promise<void> {
       const name = names[key] ?? "";
       const shown = rows.some(
         (cells) =>
-          cells[0]?.startsWith(name) &&
+          cells[0]?.startsWith(by === "day" ? dayText(name) : name) &&
           [exactUsd(cost), credits, requests].every((figure) =>
             cells.some((cell) => cell.split(/\s+/).includes(figure)),
           ),

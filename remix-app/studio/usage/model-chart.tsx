@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { dayText } from "../../http/date-text.ts";
 import { StackedColumnChart } from "../../ui/charts/column-chart.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatCredits, formatUsd } from "../../ui/format-amount.ts";
@@ -48,7 +49,7 @@ export function ModelChart({
         label={`${caption}; ${table ? "the table below" : "the table of Usage"} has the same figures`}
         series={names}
         columns={days.map(({ day, amounts }) => ({
-          label: day,
+          label: dayText(day),
           parts: amounts.map((amount) => ({ value: Number(amount), text: textOf(amount, metric) })),
         }))}
         formatMark={mark}
@@ -60,7 +61,10 @@ export function ModelChart({
           <div className="pt-3">
             <DataTable
               caption={caption}
-              columns={[{ label: first, cell: ({ day }: Day) => day }, ...names.map(columnsOf({ days, metric }))]}
+              columns={[
+                { label: first, cell: ({ day }: Day) => dayText(day) },
+                ...names.map(columnsOf({ days, metric })),
+              ]}
               rows={days.filter(({ amounts }) => amounts.some((amount) => Number(amount) > 0)).reverse()}
               rowKey={({ day }) => day}
               empty="Nothing was used in this range."

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { dayText } from "../../http/date-text.ts";
 import { BarList } from "../../ui/charts/bar-list.tsx";
 import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
@@ -79,10 +80,10 @@ export function OverviewChart({
   const { label, value, text, mark, whole } = metricViews[metric];
   // A row of days is named by how many days its first one is into the range.
   const previousDay = ({ key }: { key: string }) =>
-    by === "day" ? dayAfter(range.previous.from, Number(key)) : "previous range";
+    by === "day" ? dayText(dayAfter(range.previous.from, Number(key))) : "previous range";
   const drawn = rows.map((row) => ({
     key: row.key,
-    label: row.label,
+    label: by === "day" ? dayText(row.label) : row.label,
     value: value(row.now),
     text: text(row.now),
     previous: row.before && { label: previousDay(row), value: value(row.before), text: text(row.before) },

@@ -1,3 +1,4 @@
+import { dayText } from "../../http/date-text.ts";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Link } from "../../ui/link.tsx";
@@ -130,7 +131,7 @@ function RunsLink({
   if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabels)) return row.label;
   return (
     <Link className="link" to={`${runsPath}?${new URLSearchParams(query)}`}>
-      {row.label}
+      {by === "day" ? dayText(row.label) : row.label}
     </Link>
   );
 }

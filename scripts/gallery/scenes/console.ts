@@ -107,7 +107,7 @@ export const consoleStates = statesOf("Console", [
       await refuse(page, "Make override");
     },
   ],
-  ["Send recovery mail", "admin/recovery-override", "admin", ofOverride("send")],
+  ["Send recovery email", "admin/recovery-override", "admin", ofOverride("send")],
   ["Revoke override", "admin/recovery-override", "admin", ofOverride("revoke")],
   ["Apps", "admin/apps", "admin", "/admin/apps"],
   ["Register an app", "admin/apps-new", "admin", "/admin/apps/new"],

@@ -182,6 +182,7 @@ export const signInStates = statesOf("Sign in", [
     (scene) => `/add-account?${new URLSearchParams({ account: whose(scene).id })}`,
   ],
   ["Sign up", "sign-in/signup", "nobody", "/signup"],
+  ["Sign in, another brand", "sign-in/login", "nobody", async ({ world }) => `${await world.outposts.branded()}/login`],
   [
     "Sign up, refused",
     "sign-in/signup",

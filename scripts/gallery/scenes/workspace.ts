@@ -16,7 +16,7 @@ async function invite(scene: Scene, email: string): Promise<string> {
   await page.getByLabel("Email").fill(email);
   await press(page, "Send invitation");
   await page.getByText("We sent an invitation").waitFor();
-  const { pathname, search } = new URL(await world.linkOfMail(email, "You are invited to a workspace"));
+  const { pathname, search } = new URL(await world.linkOfMail(email, "You’re invited to a workspace on Gatehouse"));
   return `${pathname}${search}`;
 }
 
@@ -65,6 +65,12 @@ export const workspaceStates = statesOf("Workspace", [
     "user",
     of(""),
     ({ page }) => page.getByText("Workspace: Northern Lights Research").click(),
+  ],
+  [
+    "Overview, another brand",
+    "workspaces/workspace",
+    "user",
+    async ({ world }) => `${await world.outposts.branded()}/workspaces/${world.busy}`,
   ],
   ["Members", "workspaces/members", "user", of("/members")],
   ["Members, for who manages none", "workspaces/members", "member", of("/members")],

@@ -66,7 +66,7 @@ async function subjects(): Promise<(string | undefined)[]> {
   return (await mailsTo(owner.email)).map(({ subject }) => subject);
 }
 
-const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject;
+const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject.replaceAll("{product}", "Gatehouse");
 
 /** Follows the mail that resets the password. @returns the owner's browser, where the password was asked for */
 async function openResetMail() {

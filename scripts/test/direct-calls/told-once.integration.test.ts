@@ -20,7 +20,8 @@ afterEach(async () => {
   people = [];
 });
 
-const subjectOf = (kind: string) => eventKind(kind)?.notice?.subject ?? "New sign-in to your account";
+const subjectOf = (kind: string) =>
+  eventKind(kind)?.notice?.subject.replaceAll("{product}", "Gatehouse") ?? "New sign-in from node";
 const settle = () => new Promise((resolve) => setTimeout(resolve, settleMs));
 
 /** What the account's activity says, and the subjects in its mailbox, when nothing more is due. */

@@ -1,0 +1,106 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { brandOf } from "./brand.ts";
+import { parseEnv } from "./env.server.ts";
+import { parseSatelliteEnv } from "./satellite-env.server.ts";
+
+const whole = {
+  NODE_ENV: "test",
+  BASE_URL: "https://app.example.com",
+  SUPABASE_URL: "https://ref.supabase.co",
+  SUPABASE_PUBLISHABLE_KEY: "sb_publishable_x",
+  SUPABASE_SECRET_KEY: "sb_secret_x",
+};
+const brand = (settings: Record<string, string>) => brandOf(parseEnv({ ...whole, ...settings }));
+const svg = '<?xml version="1.0"?>\n<!-- Ours -->\n<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>';
+const png = Buffer.from("89504e470d0a1a0a0000000d49484452", "hex");
+const maxMarkBytes = 200_000;
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), "gatehouse-brand-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileOf(name: string, content: string | Buffer): string {
+  const file = path.join(folder, name);
+  writeFileSync(file, content);
+  return file;
+}
+
+test("without settings the product is Gatehouse, with its own mark and accent", () => {
+  expect(brand({})).toEqual({ name: "Gatehouse", accent: "#035e63", ownAccent: false, mark: null });
+  expect(brand({ BRAND_NAME: "", BRAND_ACCENT: "", BRAND_MARK: "" })).toEqual(brand({}));
+});
+
+test("a satellite takes the same settings", () => {
+  const { BASE_URL } = whole;
+  const satellite = { BASE_URL, APP_NAME: "notes", APP_SECRET: "s".repeat(32), CENTRAL_URL: "https://example.com" };
+  const settings = { BRAND_NAME: "Acme & Söhne", BRAND_ACCENT: "#1D4ED8" };
+  expect(brandOf(parseSatelliteEnv({ ...satellite, ...settings }))).toEqual(brand(settings));
+  expect(brand(settings)).toMatchObject({ name: "Acme & Söhne", accent: "#1d4ed8", ownAccent: true });
+});
+
+describe("BRAND_NAME", () => {
+  test.each(["A", "x".repeat(40), "Müller’s ID 2.0", "東京"])("takes %j", (BRAND_NAME) => {
+    expect(brand({ BRAND_NAME }).name).toBe(BRAND_NAME);
+  });
+
+  test.each(["x".repeat(41), "<b>Acme</b>", "Acme: ID", "Acme\r\nBcc: b@example.com", "a@b", ".", "   "])(
+    "refuses %j",
+    (BRAND_NAME) => {
+      expect(() => brand({ BRAND_NAME })).toThrow(
+        "BRAND_NAME is not valid: must be 1 to 40 letters, digits, spaces or",
+      );
+    },
+  );
+});
+
+describe("BRAND_ACCENT", () => {
+  test.each(["teal", "#0b5", "0b5a63", "#0b5a6g", "#035e6300"])("refuses %s, which is not #rrggbb", (BRAND_ACCENT) => {
+    expect(() => brand({ BRAND_ACCENT })).toThrow("BRAND_ACCENT is not valid: must be a colour such as #035e63.");
+  });
+
+  test("refuses a colour that is hard to read, with the nearest shade that is not", () => {
+    expect(() => brand({ BRAND_ACCENT: "#FFD400" })).toThrow(
+      "BRAND_ACCENT is not valid: #ffd400 is too light: text has a contrast of 1.3:1 and needs 4.5:1. #826b04 works.",
+    );
+    expect(brand({ BRAND_ACCENT: "#826b04" }).accent).toBe("#826b04");
+  });
+});
+
+describe("BRAND_MARK", () => {
+  test("is a file, whose type follows from its content", () => {
+    const file = fileOf("mark.bin", svg);
+    expect(brand({ BRAND_MARK: file }).mark).toEqual({ type: "image/svg+xml", bytes: Buffer.from(svg) });
+    expect(brand({ BRAND_MARK: fileOf("mark.svg", png) }).mark).toMatchObject({ type: "image/png" });
+  });
+
+  test("is a URL on our own origin", () => {
+    const url = "https://app.example.com/logo.png";
+    expect(brand({ BRAND_MARK: url }).mark).toEqual({ type: "image/png", url });
+  });
+
+  test.each([
+    ["https://cdn.example.com/logo.svg", "must be a file, or a URL on the origin of BASE_URL"],
+    ["http://app.example.com/logo.svg", "must be a file, or a URL on the origin of BASE_URL"],
+    ["https://app.example.com/logo.webp", "must end in .svg or .png"],
+    ["/nowhere/logo.svg", "names /nowhere/logo.svg, which cannot be read (ENOENT)"],
+  ])("refuses %s", (BRAND_MARK, message) => {
+    expect(() => brand({ BRAND_MARK })).toThrow(`BRAND_MARK is not valid: ${message}`);
+  });
+
+  test("refuses a file that is neither SVG nor PNG, also by a right name", () => {
+    for (const content of ["<html><svg></svg></html>", "GIF89a", ""]) {
+      expect(() => brand({ BRAND_MARK: fileOf("fake.svg", content) })).toThrow("must be an SVG or a PNG file");
+    }
+  });
+
+  test("has at most 200 kB", () => {
+    const sized = (bytes: number) => Buffer.concat([png], bytes);
+    expect(brand({ BRAND_MARK: fileOf("most.png", sized(maxMarkBytes)) }).mark).not.toBeNull();
+    expect(() => brand({ BRAND_MARK: fileOf("more.png", sized(maxMarkBytes + 1)) })).toThrow("more than 200 kB");
+  });
+});

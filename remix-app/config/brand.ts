@@ -1,0 +1,106 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { accentFault } from "./accent.ts";
+
+/** The product's name without settings. */
+export const defaultName = "Gatehouse";
+/** The accent of `ui/styles.css`, for where that does not reach. */
+export const defaultAccent = "#035e63";
+
+const maxMarkBytes = 200_000;
+const markTypes = { svg: "image/svg+xml", png: "image/png" } as const;
+
+export type MarkType = (typeof markTypes)[keyof typeof markTypes];
+/** The mark's own bytes, or an address of a file that this origin serves. */
+export type Mark = { type: MarkType; bytes: Buffer } | { type: MarkType; url: string };
+
+/** How the product presents itself, in pages, emails and prompts. */
+export interface Brand {
+  name: string;
+  accent: string;
+  /** False for the accent of the stylesheet. */
+  ownAccent: boolean;
+  /** Null for the mark of Gatehouse. */
+  mark: Mark | null;
+}
+
+/** Key URIs of authenticator apps take no colon, and addresses of emails no angle brackets. */
+export const brandName = z
+  .string()
+  .trim()
+  .regex(/^[\p{L}\p{N}][\p{L}\p{N}\p{M} .&'’+!-]{0,39}$/u, "must be 1 to 40 letters, digits, spaces or . & ' ’ + ! -");
+
+export const brandAccent = z
+  .string()
+  .regex(/^#[0-9a-f]{6}$/i, "must be a colour such as #035e63")
+  .transform((hex) => hex.toLowerCase())
+  .superRefine((hex, refinement) => {
+    const message = /^#[0-9a-f]{6}$/.test(hex) ? accentFault(hex) : undefined;
+    if (message) refinement.addIssue({ code: "custom", message });
+  });
+
+/** A file, read once, or an https or http URL of one. */
+export const brandMark = z.string().transform((place, refinement): Mark => {
+  const mark = readMark(place);
+  if (typeof mark !== "string") return mark;
+  refinement.addIssue({ code: "custom", message: mark });
+  return z.NEVER;
+});
+
+interface BrandSettings {
+  BASE_URL: string;
+  BRAND_NAME: string;
+  BRAND_ACCENT?: string | undefined;
+  BRAND_MARK?: Mark | undefined;
+}
+
+/** Whether a mark that is a URL is on our own origin: pages load pictures from nowhere else. */
+export function isOwnMark({ BASE_URL, BRAND_MARK: mark }: BrandSettings): boolean {
+  return !mark || !("url" in mark) || new URL(mark.url).origin === BASE_URL;
+}
+
+/** Says what {@link isOwnMark} found. */
+export const ownMarkFault = {
+  path: ["BRAND_MARK"],
+  error: "must be a file, or a URL on the origin of BASE_URL: pages load pictures from nowhere else",
+};
+
+/** Gathers the settings of the brand. */
+export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK }: BrandSettings): Brand {
+  return {
+    name: BRAND_NAME,
+    accent: BRAND_ACCENT ?? defaultAccent,
+    ownAccent: BRAND_ACCENT !== undefined,
+    mark: BRAND_MARK ?? null,
+  };
+}
+
+/** @returns the mark, or why there is none */
+function readMark(place: string): Mark | string {
+  if (/^https?:/i.test(place)) return readUrl(place);
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(place);
+  } catch (error) {
+    return `names ${place}, which cannot be read (${(error as NodeJS.ErrnoException).code})`;
+  }
+  if (bytes.length > maxMarkBytes) return `names a file of more than ${maxMarkBytes / 1000} kB`;
+  const type = typeOf(bytes);
+  return type ? { type, bytes } : "must be an SVG or a PNG file";
+}
+
+function readUrl(place: string): Mark | string {
+  if (!URL.canParse(place)) return "is not a URL";
+  const { pathname, href } = new URL(place);
+  const ending = /\.(svg|png)$/i.exec(pathname)?.[1]?.toLowerCase();
+  return ending ? { type: markTypes[ending as keyof typeof markTypes], url: href } : "must end in .svg or .png";
+}
+
+/** By the content, since names can be wrong. */
+function typeOf(bytes: Buffer): MarkType | undefined {
+  if (bytes.subarray(0, 8).equals(Buffer.from("89504e470d0a1a0a", "hex"))) return markTypes.png;
+  const beginning = bytes.subarray(0, 4096).toString("utf8");
+  return /^\uFEFF?\s*(<\?xml[^>]*>\s*)?(<!--[\s\S]*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/i.test(beginning)
+    ? markTypes.svg
+    : undefined;
+}

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { dayText, exactTimeText, monthText, timeText } from "./date-text.ts";
+
+test("a moment is written in UTC, with its zone", () => {
+  const at = "2026-09-08T23:05:09.987-01:00";
+  expect([dayText(at), timeText(at), exactTimeText(at), monthText(at)]).toEqual([
+    "9 Sep 2026",
+    "9 Sep 2026, 00:05 UTC",
+    "9 Sep 2026, 00:05:09 UTC",
+    "September 2026",
+  ]);
+});
+
+test("a date alone is that day", () => {
+  expect([dayText("2026-02-28"), monthText("2026-02-01")]).toEqual(["28 Feb 2026", "February 2026"]);
+});

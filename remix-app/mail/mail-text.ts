@@ -1,0 +1,55 @@
+/** What an email says, in the order of its parts. Names and other values go in by `quoted`. */
+export interface MailParts {
+  /** Paragraphs: what happened. */
+  news: readonly string[];
+  facts?: readonly (readonly [label: string, value: string])[];
+  /** The one button, on our own origin. */
+  action?: { label: string; url: string };
+  /** A code to type in place of the button. */
+  code?: { words: string; code: string };
+  /** Paragraphs: when it expires, what follows, other ways. */
+  more?: readonly string[];
+  /** Paragraphs in small print: why it came, and what to do if it should not have. */
+  footer: readonly string[];
+}
+
+/** Begins the small print, as a signature (RFC 3676, section 4.3). */
+const signature = "-- ";
+
+/** Writes an email as plain text, which `readParts` understands: the outbox keeps text alone. */
+export function mailText({ news, facts = [], action, code, more = [], footer }: MailParts): string {
+  return [
+    ...news,
+    ...(facts.length > 0 ? [facts.map(([label, value]) => `${label}: ${value}`).join("\n")] : []),
+    ...(action ? [`${action.label}:\n${action.url}`] : []),
+    ...(code ? [code.words, code.code] : []),
+    ...more,
+    `${signature}\n${footer.join("\n\n")}`,
+  ].join("\n\n");
+}
+
+export type ReadPart =
+  | { kind: "paragraph"; text: string }
+  | { kind: "facts"; facts: { label: string; value: string }[] }
+  | { kind: "button"; label: string; url: string }
+  | { kind: "code"; code: string };
+
+/** Reads what `mailText` has written, and texts of earlier releases as paragraphs. */
+export function readParts(text: string): { parts: ReadPart[]; footer: string[] } {
+  const [body = "", ...rest] = text.trim().split(`\n\n${signature}\n`);
+  const paragraphs = (words: string) => words.split(/\n{2,}/).filter((paragraph) => paragraph !== "");
+  return { parts: paragraphs(body).map(readPart), footer: paragraphs(rest.join("\n\n")) };
+}
+
+function readPart(text: string): ReadPart {
+  const [, label, url] = /^(.+):\n(https?:\/\/\S+)$/.exec(text) ?? [];
+  if (label && url) return { kind: "button", label, url };
+  if (/^\d{6,10}$/.test(text)) return { kind: "code", code: text };
+  if (text.includes("://")) return { kind: "paragraph", text };
+  const facts = text.split("\n").map((line) => /^(\p{Lu}[^:]{0,40}): (.+)$/u.exec(line));
+  // A sentence may have a colon too; a line of facts ends without a full stop.
+  if (facts.every((fact) => fact !== null) && (facts.length > 1 || !text.endsWith("."))) {
+    return { kind: "facts", facts: facts.map(([, name = "", value = ""]) => ({ label: name, value })) };
+  }
+  return { kind: "paragraph", text };
+}

@@ -1,0 +1,30 @@
+import { type BackendEmail, backendEmails, type EmailBrand } from "./backend-emails.ts";
+
+/** Files below the project's root, by path. */
+export type Files = ReadonlyMap<string, string>;
+
+/**
+ * Renders the files of the Supabase project that show the brand: the templates, and config.toml with their subjects, the
+ * sender's name and the name that passkey prompts show.
+ * @param config the text of supabase/config.toml
+ */
+export function supabaseFiles(brand: EmailBrand, config: string): Files {
+  const emails = Object.values(backendEmails(brand));
+  const named = config
+    .replace(/^sender_name = .*$/m, `sender_name = ${quoted(brand.name)}`)
+    .replace(/^rp_display_name = .*$/m, `rp_display_name = ${quoted(brand.name)}`);
+  return new Map([
+    ...emails.map(({ file, html }): [string, string] => [`supabase/templates/${file}.html`, html]),
+    ["supabase/config.toml", emails.reduce(withSubject, named)],
+  ]);
+}
+
+function withSubject(config: string, { file, subject }: BackendEmail): string {
+  const section = new RegExp(`^(\\[auth\\.email\\.template\\.${file}\\]\\nsubject = ).*$`, "m");
+  return config.replace(section, (_, head: string) => head + quoted(subject));
+}
+
+/** A basic string of TOML; names and subjects hold neither quotation marks nor control characters. */
+function quoted(text: string): string {
+  return `"${text}"`;
+}

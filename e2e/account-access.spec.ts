@@ -31,12 +31,12 @@ for (const javaScriptEnabled of [true, false]) {
 
       await page.goto("/forgot-password");
       await page.getByLabel("Email").fill(member.email);
-      await page.getByRole("button", { name: "Send the link" }).click();
+      await page.getByRole("button", { name: "Send reset link" }).click();
       await page.goto(await confirmationLink(member.email));
       await page.getByRole("button", { name: "Continue" }).click();
       await page.getByLabel("New password").fill(`quite another ${crypto.randomUUID()}`);
       await page.getByRole("button", { name: "Change password" }).click();
-      await expect(page.getByRole("heading", { name: "What can open this account" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Review account access" })).toBeVisible();
       await expect(page.getByRole("listitem").filter({ hasText: "somebody.else" })).toContainText("Unconfirmed");
       await expect(page.getByLabel("Google: somebody.else@mail.example")).toBeChecked();
       await expect(page.getByLabel("Password")).not.toBeChecked();
@@ -56,8 +56,8 @@ for (const javaScriptEnabled of [true, false]) {
       await linkDirectly(member);
       await page.goto("/settings/security");
       await expect(page.locator("#linked-accounts")).toContainText("Unconfirmed");
-      await page.getByRole("link", { name: "Check what can open this account" }).click();
-      await expect(page.getByRole("heading", { name: "What can open this account", level: 1 })).toBeVisible();
+      await page.getByRole("link", { name: "Review account access" }).click();
+      await expect(page.getByRole("heading", { name: "Review account access", level: 1 })).toBeVisible();
       if (javaScriptEnabled) await expectAccessible(page);
       await expectFitsSmallScreens(page);
       await page.getByLabel("Password").check();
@@ -70,7 +70,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password").uncheck();
       await page.getByLabel("Google: somebody.else@mail.example").uncheck();
       await page.getByRole("button", { name: button }).click();
-      await expect(page.getByRole("status").filter({ hasText: "You confirmed everything" })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "You confirmed every way" })).toBeVisible();
       await expect(page.locator("#linked-accounts")).toContainText("somebody.else@mail.example");
       await expect(page.getByText("Unconfirmed")).toHaveCount(0);
     });

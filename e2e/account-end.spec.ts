@@ -52,10 +52,10 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   await expect(page.getByRole("main")).toContainText("Left behind");
   await expect(page.getByRole("button", { name: "Delete account" })).toHaveCount(0);
   await expectAccessible(page);
-  await page.getByRole("link", { name: /Hand it over/ }).click();
-  await page.getByRole("button", { name: "Hand over", exact: true }).click();
-  await page.getByRole("button", { name: /^Hand over to/ }).click();
-  await expect(page.getByText("has a new owner")).toBeVisible();
+  await page.getByRole("link", { name: /Transfer or delete it/ }).click();
+  await page.getByRole("button", { name: "Transfer", exact: true }).click();
+  await page.getByRole("button", { name: /^Transfer to/ }).click();
+  await expect(page.getByText("Ownership transferred.")).toBeVisible();
   await page.goto("/settings/security/delete-account");
   await page.getByLabel(/^Type/).fill(member.email);
   await page.getByRole("button", { name: "Delete account" }).click();

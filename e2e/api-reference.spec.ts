@@ -1,4 +1,4 @@
-import { expect, expectAccessible, expectFitsSmallScreens, test } from "./test.ts";
+import { expect, expectAccessible, expectFitsSmallScreens, signIn, test } from "./test.ts";
 
 test.describe("without JavaScript", () => {
   test.use({ javaScriptEnabled: false });
@@ -10,9 +10,14 @@ test.describe("without JavaScript", () => {
     const call = page.getByRole("region", { name: "Create a chat completion" });
     await expect(call).toContainText("/v1/chat/completions");
     await expect(call).toContainText("idempotency_key_used");
-    await expect(call.locator("pre")).toContainText('"model": "demo-chat"');
+    await expect(call.locator("pre").first()).toContainText('"model": "demo-chat"');
     await call.getByText("Fields", { exact: true }).first().click();
     await expect(call.getByText("max_completion_tokens", { exact: true })).toBeVisible();
+    await call.getByText("Try it", { exact: true }).click();
+    await expect(call.getByRole("link", { name: "Sign in" })).toHaveAttribute(
+      "href",
+      "/login?returnUrl=%2Fdocs%2Fapi%2Fgateway%2Ftext%23createChatCompletion",
+    );
     await expectFitsSmallScreens(page);
     await page.getByRole("navigation", { name: "API reference" }).getByRole("link", { name: "QR handoff" }).click();
     await expect(page.getByRole("heading", { level: 1, name: "QR handoff" })).toBeVisible();
@@ -22,6 +27,40 @@ test.describe("without JavaScript", () => {
       expect(document.servers[0].url).toMatch(/^http/);
     }
   });
+});
+
+test("a member sends a call by their own session, and sees what came back", async ({ page, member }) => {
+  await signIn(page, member);
+  await page.getByRole("contentinfo").getByRole("link", { name: "API reference" }).click();
+  await page.getByRole("link", { name: "List the caller's workspaces" }).click();
+  const call = page.getByRole("region", { name: "List the caller's workspaces" });
+  await call.getByText("Try it", { exact: true }).click();
+  await call.getByLabel("limit").fill("1");
+  await call.getByRole("button", { name: "Send request" }).click();
+  const answer = call.getByRole("status");
+  await expect(answer).toContainText(/^200 .*GET \/api\/v1\/workspaces\?limit=1/);
+  await expect(answer).toContainText('"personal": true');
+  await expectAccessible(page);
+  await expectFitsSmallScreens(page);
+
+  await call.getByLabel("cursor").fill("none of ours");
+  await call.getByRole("button", { name: "Send request" }).click();
+  await expect(answer).toContainText(/^400 .*INVALID_REQUEST/s);
+});
+
+test("a call that costs money is sent once it is confirmed, with the account of the page", async ({ page, member }) => {
+  await signIn(page, member);
+  await page.goto("/docs/api/gateway/text");
+  const call = page.getByRole("region", { name: "Create a chat completion" });
+  await call.getByText("Try it", { exact: true }).click();
+  const send = call.getByRole("button", { name: "Send request" });
+  await send.click();
+  await expect(call.getByRole("status")).toBeHidden();
+  await call.getByRole("checkbox").check();
+  const sent = page.waitForRequest(/\/ai\/playground\/chat$/);
+  await send.click();
+  expect((await sent).headers()["x-page-account"]).toMatch(/^[0-9a-f-]{36}$/);
+  await expect(call.getByRole("status")).toContainText(/^200 .*"finish_reason"/s);
 });
 
 test("its pages hold up for everyone", async ({ page }) => {

@@ -69,15 +69,15 @@ test("signing up, sending its mail again and resetting a password pass too", asy
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Create account" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
-  await page.getByRole("button", { name: "Send the link again" }).click();
+  await page.getByRole("button", { name: "Resend email" }).click();
   await expect(page.getByText("If this address is waiting for confirmation")).toBeVisible();
   await page.goto("/forgot-password");
   await expectPassed(page);
   await page.getByLabel("Email").fill(person.email);
-  await page.getByRole("button", { name: "Send the link" }).click();
-  await expect(page.getByText("If there is an account for this address")).toBeVisible();
+  await page.getByRole("button", { name: "Send reset link" }).click();
+  await expect(page.getByText("If there’s an account for this address")).toBeVisible();
 });
 
 test("asking for a sign-in code passes too, by its own button and once more", async ({ page, person }) => {
@@ -85,11 +85,11 @@ test("asking for a sign-in code passes too, by its own button and once more", as
   await page.getByLabel("Email").fill(person.email);
   // Whether or not there is a token yet: the form waits for it, and goes where its button leads.
   await page.getByRole("button", { name: "Email me a code" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByRole("button", { name: "Send another code" }).click();
+  await page.getByRole("button", { name: "Resend code" }).click();
   await expect(page.getByText("A code from the last 3 minutes still works.")).toBeVisible();
   await page.getByLabel("Code").fill("0000000000");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();

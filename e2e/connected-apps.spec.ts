@@ -42,7 +42,7 @@ for (const javaScriptEnabled of [true, false]) {
       member,
     }) => {
       await enter(page, member, "/settings/security");
-      await page.getByRole("link", { name: "See apps" }).click();
+      await page.getByRole("link", { name: "Manage apps" }).click();
       await expect(page.getByRole("heading", { name: "Connected apps", level: 1 })).toBeVisible();
       await expect(page.getByRole("heading", { name: "No connected apps" })).toBeVisible();
       await check(page);
@@ -52,20 +52,20 @@ for (const javaScriptEnabled of [true, false]) {
       if (!javaScriptEnabled) await page.getByRole("button", { name: "Continue" }).click();
       await expect(page.getByText(`Signed in as ${member.email}`)).toBeVisible();
       await page.goto(list);
-      await expect(page.getByText("Sees your name, email and picture")).toBeVisible();
-      await expect(page.getByText(/^Uses AI in .*, speech too$/)).toBeVisible();
+      await expect(page.getByText("See your name, email and picture")).toBeVisible();
+      await expect(page.getByText(/^Use AI models and speech in /)).toBeVisible();
       await expect(page.getByText(notes)).toBeVisible();
       await check(page);
 
       await page.getByRole("link", { name: "Disconnect Notes" }).click();
       await expect(page.getByRole("heading", { name: "Disconnect Notes", level: 1 })).toBeVisible();
-      await expect(page.getByText("You will be signed out of it wherever you use it.")).toBeVisible();
+      await expect(page.getByText("You’ll be signed out of it on all devices.")).toBeVisible();
       await check(page);
       await page.getByRole("link", { name: "Cancel" }).click();
       await page.getByRole("link", { name: "Disconnect Notes" }).click();
       await page.getByRole("button", { name: "Disconnect" }).click();
 
-      await expect(page.getByRole("status").filter({ hasText: "The app is disconnected." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "App disconnected." })).toBeVisible();
       await expect(page.getByRole("heading", { name: "Notes" })).toHaveCount(0);
       await expect(page.getByRole("heading", { name: "Scribe" })).toBeVisible();
       await check(page);

@@ -40,7 +40,7 @@ test("a sign-in for an app asks before it hands anybody over, and leads back to 
   await page.goto(loginFor(`${notes.origin}/pages/7?tab=2`));
   await expect(page.getByText("To continue to Field notes.")).toBeVisible();
   await signIn(page, member, { at: loginFor(`${notes.origin}/pages/7?tab=2`) });
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Continue to Field notes");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in to Field notes");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: `Continue as ${member.email}` }).click();

@@ -25,33 +25,35 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();
 
-      await expect(page.getByRole("status").filter({ hasText: "We emailed both addresses." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "We sent a link to both addresses." })).toBeVisible();
       const email = page.locator("#email");
-      await expect(email.getByText("has yet to confirm")).toHaveCount(2);
+      await expect(email.getByText("Not confirmed yet")).toHaveCount(2);
       await check();
 
       await page.goto(await confirmationLink(newcomer.email));
-      await expect(page.getByText(`Both addresses have to confirm; this link is for ${newcomer.email}.`)).toBeVisible();
+      await expect(
+        page.getByText(`Both addresses must be confirmed. This link is for ${newcomer.email}.`),
+      ).toBeVisible();
       await check();
       await page.getByRole("button", { name: "Confirm" }).click();
-      await expect(page.getByRole("heading", { name: "One mailbox to go" })).toBeVisible();
-      await expect(page.getByText(`the mail that we sent to ${maskEmail(member.email)}`)).toBeVisible();
+      await expect(page.getByRole("heading", { name: "One more confirmation" })).toBeVisible();
+      await expect(page.getByText(`the link we sent to ${maskEmail(member.email)}`)).toBeVisible();
       await check();
       await page.goto("/settings/profile");
-      await expect(email.getByText("has yet to confirm")).toHaveCount(1);
-      await expect(email.getByText("has confirmed")).toHaveCount(1);
+      await expect(email.getByText("Not confirmed yet")).toHaveCount(1);
+      await expect(email.getByText("Confirmed", { exact: true })).toHaveCount(1);
 
       // The other mailbox may be open elsewhere, where nobody is signed in.
       const elsewhere = await (await browser.newContext({ javaScriptEnabled })).newPage();
       await elsewhere.goto(await confirmationLink(member.email));
       await elsewhere.getByRole("button", { name: "Confirm" }).click();
-      await expect(elsewhere.getByRole("heading", { name: "Your email is changed" })).toBeVisible();
+      await expect(elsewhere.getByRole("heading", { name: "Email changed" })).toBeVisible();
       await elsewhere.getByRole("link", { name: "Continue" }).click();
       await expect(elsewhere).toHaveURL(/\/login/);
 
       await page.reload();
       await expect(email.getByText(newcomer.email)).toBeVisible();
-      await expect(email.getByText("has yet to confirm")).toHaveCount(0);
+      await expect(email.getByText("Not confirmed yet")).toHaveCount(0);
       for (const address of [member.email, newcomer.email])
         await expect
           .poll(async () =>
@@ -65,12 +67,12 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("New email").fill(newcomer.email);
       await page.getByRole("button", { name: "Change email" }).click();
       const link = await confirmationLink(newcomer.email);
-      await page.getByRole("button", { name: "Take the change back" }).click();
-      await expect(page.getByRole("status").filter({ hasText: "The change is canceled." })).toBeVisible();
+      await page.getByRole("button", { name: "Cancel email change" }).click();
+      await expect(page.getByRole("status").filter({ hasText: "Email change canceled." })).toBeVisible();
       await page.goto(link);
       await expect(page.getByRole("heading", { name: "This link no longer works" })).toBeVisible();
       if (javaScriptEnabled) await expectAccessible(page);
-      await page.getByRole("link", { name: "See your email settings" }).click();
+      await page.getByRole("link", { name: "Go to email settings" }).click();
       await expect(page.locator("#email")).toContainText(member.email);
     });
   });

@@ -29,7 +29,7 @@ for (const javaScriptEnabled of [true, false]) {
         .map((pair) => pair.split(/=(.*)/s));
       await context.addCookies(pairs.map(([name = "", value = ""]) => ({ name, value, url: base })));
       await page.getByRole("button", { name: "Create key" }).click();
-      await expect(page.getByRole("heading", { name: "Confirm that it is you" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Confirm it’s you" })).toBeVisible();
       await page.getByLabel("Password", { exact: true }).fill(member.password);
       await page.getByRole("button", { name: "Confirm", exact: true }).click();
       await expect(page.getByLabel("Name")).toHaveValue("Nightly import");

@@ -158,7 +158,7 @@ for (const loss of ["all", "body"] as const) {
         await expectAccounts(page, member);
         await page.goto(link);
         await goOn.click();
-        await expect(page.getByRole("heading", { name: "What can open this account" })).toBeVisible();
+        await expect(page.getByRole("heading", { name: "Review account access" })).toBeVisible();
       }
       await expectAccounts(page, member, colleague);
     });

@@ -20,7 +20,7 @@ async function enterCode(page: Page, code: string): Promise<void> {
 /** Goes from the enrollment page to the recovery codes, with an app that reads the key off the page. */
 async function enrollOnPage(page: Page, { name = "" } = {}) {
   if (name) await page.getByLabel("Name (optional)").fill(name);
-  await page.getByRole("button", { name: "Set it up" }).click();
+  await page.getByRole("button", { name: "Set up app" }).click();
   await expect(page.getByRole("img", { name: "QR code for your authenticator app" })).toBeVisible();
   const secret = ((await page.getByText(/^([A-Z2-7]{4} ?)+$/).textContent()) ?? "").replaceAll(" ", "");
   const used = codeOf({ secret });
@@ -81,10 +81,10 @@ for (const javaScriptEnabled of [true, false]) {
       const text = await readFile(await file.path(), "utf8");
       for (const code of [...codes, member.email]) expect(text).toContain(code);
 
-      await page.getByRole("link", { name: "I have saved them" }).click();
+      await page.getByRole("link", { name: "I’ve saved them" }).click();
       await expect(page).toHaveURL("/settings/security");
       await expect(apps(page).getByText("Work phone")).toBeVisible();
-      await expect(page.getByText("10 unused codes")).toBeVisible();
+      await expect(page.getByText("10 codes left")).toBeVisible();
       await expectFitsSmallScreens(page);
 
       await page.context().clearCookies();
@@ -125,7 +125,7 @@ for (const javaScriptEnabled of [true, false]) {
 
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await page.getByText("Try another way").click();
-      await expect(page.getByText("No app and no recovery code? Ask an administrator")).toBeVisible();
+      await expect(page.getByText("No app and no recovery code? Ask your administrator")).toBeVisible();
       await page.getByRole("link", { name: /^Use a recovery code/ }).click();
       await expect(heading(page, "Use a recovery code")).toBeVisible();
       await expectWellMade(page);
@@ -141,20 +141,20 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(page).toHaveURL("/workspaces");
       await page.goto("/settings/security");
       await expect(apps(page).getByText("New phone")).toBeVisible();
-      await expect(page.getByText("9 unused codes")).toBeVisible();
+      await expect(page.getByText("9 codes left")).toBeVisible();
     });
 
     test("an account that must have an app adds one before anything else", async ({ page, member }) => {
       await requireMfa({ id: await idOf(member) });
       await signIn(page, member, { at: "/login?returnUrl=%2Fworkspaces" });
       await expect(heading(page, "Add an authenticator app")).toBeVisible();
-      await expect(page.getByText("This account must have one")).toBeVisible();
+      await expect(page.getByText("Your account requires one")).toBeVisible();
       await expectWellMade(page);
       await page.goto("/settings/security");
       await expect(heading(page, "Add an authenticator app")).toBeVisible();
       await page.goto("/workspaces");
       await enrollOnPage(page);
-      await page.getByRole("link", { name: "I have saved them" }).click();
+      await page.getByRole("link", { name: "I’ve saved them" }).click();
       await expect(page).toHaveURL("/workspaces");
       await expect(heading(page, "Workspaces")).toBeVisible();
     });
@@ -163,7 +163,7 @@ for (const javaScriptEnabled of [true, false]) {
       const [app] = await enroll(member, "Phone");
       await page.goto("/forgot-password");
       await page.getByLabel("Email").fill(member.email);
-      await page.getByRole("button", { name: "Send the link" }).click();
+      await page.getByRole("button", { name: "Send reset link" }).click();
       await page.goto(await confirmationLink(member.email));
       await page.getByRole("button", { name: "Continue" }).click();
       await expect(heading(page, "Enter your code")).toBeVisible();
@@ -188,13 +188,13 @@ for (const javaScriptEnabled of [true, false]) {
       await comeBackLater(context, { person: member, app, url: baseURL ?? "" });
       await page.goto("/settings/security");
       await page.getByRole("link", { name: "Remove Tablet" }).click();
-      await expect(heading(page, "Confirm that it is you")).toBeVisible();
+      await expect(heading(page, "Confirm it’s you")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("radio", { name: "Phone" }).check();
       await enterCode(page, codeOf(app));
       await expect(heading(page, "Remove Tablet?")).toBeVisible();
       await expectWellMade(page);
-      await page.getByRole("button", { name: "Remove it" }).click();
+      await page.getByRole("button", { name: "Remove app" }).click();
       await expect(page).toHaveURL("/settings/security");
       await expect(apps(page).getByText("Tablet")).toHaveCount(0);
       await expect(apps(page).getByText("Phone")).toBeVisible();
@@ -203,7 +203,7 @@ for (const javaScriptEnabled of [true, false]) {
     test("without an app a change asks for the password again", async ({ page, context, baseURL, member }) => {
       await comeBackLater(context, { person: member, url: baseURL ?? "" });
       await page.goto("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");
-      await expect(heading(page, "Confirm that it is you")).toBeVisible();
+      await expect(heading(page, "Confirm it’s you")).toBeVisible();
       await expectWellMade(page);
       await page.getByLabel("Password").fill("not the password");
       await page.getByRole("button", { name: "Confirm" }).click();
@@ -263,7 +263,7 @@ test("who cannot pass the challenge signs out", async ({ page, member }) => {
 test("key and codes are copied by a button", async ({ page, context, member }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await signIn(page, member, { at: "/login?returnUrl=%2Fmfa%2Fenroll" });
-  await page.getByRole("button", { name: "Set it up" }).click();
+  await page.getByRole("button", { name: "Set up app" }).click();
   await page.getByRole("button", { name: "Copy Key" }).click();
   await expect(page.getByRole("button", { name: "Copied Key" })).toBeVisible();
   const secret = await page.evaluate(() => navigator.clipboard.readText());

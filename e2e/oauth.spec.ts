@@ -69,7 +69,7 @@ test("who turns back finds plain words on the sign-in page, and where they were 
   await answerProvider(page, { email: "any@example.test", cancel: true });
   await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
   await expect(page.getByRole("alert")).toBeFocused();
-  await expect(page.getByRole("alert")).toContainText("Nothing was changed");
+  await expect(page.getByRole("alert")).toContainText("Nothing has changed");
   await expect(page.locator('input[name="returnUrl"]').first()).toHaveValue("/workspaces");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -88,7 +88,7 @@ test("a way back that another browser takes leads nowhere", async ({ page, brows
   await elsewhere.goto(begun);
   await answerProvider(elsewhere, newcomer);
   await expect(elsewhere).toHaveURL(/\/auth\/callback\?.*code=/);
-  await expect(elsewhere.getByRole("heading", { name: "This sign-in did not begin here" })).toBeVisible();
+  await expect(elsewhere.getByRole("heading", { name: "This sign-in can’t be finished here" })).toBeVisible();
   await expectAccessible(elsewhere);
   await expectFitsSmallScreens(elsewhere);
   await elsewhere.goto(`${base}/`);
@@ -150,7 +150,7 @@ test("another account takes nobody's place without their word", async ({ page, c
 
   await answerProvider(page, newcomer);
   await expect(page.getByRole("heading", { name: `Continue as ${newcomer.email}?` })).toBeVisible();
-  await expect(page.getByText(`You are signed in here as ${member.email}`)).toBeVisible();
+  await expect(page.getByText(`You’re signed in as ${member.email}`)).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await tab.reload();

@@ -17,7 +17,7 @@ const card = (page: Page) => page.locator("#passkeys");
 async function addPasskey(page: Page): Promise<void> {
   await page.goto("/settings/security/passkeys/new");
   await page.getByRole("button", { name: "Add passkey" }).click();
-  await expect(card(page).getByRole("status")).toContainText("Your passkey is added");
+  await expect(card(page).getByRole("status")).toContainText("Passkey added");
 }
 
 async function signOut(page: Page): Promise<void> {
@@ -58,8 +58,8 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
   await expect(add).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL("/settings/security#passkeys");
-  await expect(card(page).getByRole("status")).toContainText("Your passkey is added");
-  await expect(card(page).getByRole("listitem")).toHaveText(/Passkey\s*Added just now · never used/);
+  await expect(card(page).getByRole("status")).toContainText("Passkey added");
+  await expect(card(page).getByRole("listitem")).toHaveText(/Chrome on Linux\s*Added just now · Never used/);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 
@@ -78,7 +78,7 @@ test("a passkey is added and signs in with the keyboard alone, to where its owne
   await expect(page).toHaveURL("/workspaces?sort=name");
 
   await page.goto("/settings/security");
-  await expect(card(page).getByRole("listitem")).toContainText("last used just now");
+  await expect(card(page).getByRole("listitem")).toContainText("Last used just now");
   await expect(page.locator("#activity")).toContainText("Passkey");
 });
 
@@ -192,7 +192,7 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
   await enter(page, member);
   await addPasskey(page);
   await card(page).getByRole("link", { name: "Rename" }).click();
-  await expect(page.getByLabel("Name")).toHaveValue("Passkey");
+  await expect(page.getByLabel("Name")).toHaveValue("Chrome on Linux");
   await page.getByLabel("Name").fill("");
   await page.getByRole("button", { name: "Rename passkey" }).click();
   await expect(page.getByRole("alert")).toBeFocused();
@@ -201,7 +201,7 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
   await expectFitsSmallScreens(page);
   await page.getByLabel("Name").fill("Laptop");
   await page.getByRole("button", { name: "Rename passkey" }).click();
-  await expect(card(page).getByRole("status")).toContainText("new name");
+  await expect(card(page).getByRole("status")).toContainText("Passkey renamed.");
 
   const held = await laptop.credentials();
   await laptop.remove();
@@ -213,13 +213,13 @@ test("of two passkeys each signs in; one is renamed, the other deleted, and it i
 
   await signOut(page);
   await page.goto("/settings/security");
-  await expect(card(page).getByRole("listitem").nth(1)).toContainText("last used just now");
-  await card(page).getByRole("link", { name: "Delete Passkey" }).click();
-  await expect(page.getByText("will no longer sign in")).toBeVisible();
+  await expect(card(page).getByRole("listitem").nth(1)).toContainText("Last used just now");
+  await card(page).getByRole("link", { name: "Delete Chrome on Linux" }).click();
+  await expect(page.getByText("will no longer sign you in")).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Delete passkey" }).click();
-  await expect(card(page).getByRole("status")).toContainText("Your passkey is deleted");
+  await expect(card(page).getByRole("status")).toContainText("Passkey deleted");
   await expect(card(page).getByRole("listitem")).toHaveCount(1);
   await expect.poll(phone.credentials).toEqual([]);
 });
@@ -264,7 +264,7 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
   await still.getByRole("button", { name: "Rename passkey" }).click();
   await card(still).getByRole("link", { name: "Delete Ada’s key" }).click();
   await still.getByRole("button", { name: "Delete passkey" }).click();
-  await expect(card(still)).toContainText("No passkey yet");
+  await expect(card(still)).toContainText("No passkeys yet");
   await plain.close();
 });
 

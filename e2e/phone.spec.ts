@@ -97,7 +97,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByRole("link", { name: /^Approve in the app/ }).click();
       await expect(heading(page, "Approve in the app")).toBeVisible();
       await expectWellMade(page);
-      await page.getByRole("button", { name: "Ask my phone" }).click();
+      await page.getByRole("button", { name: "Send request to my phone" }).click();
       await expect(page.getByText("Waiting for your phone")).toBeVisible();
       await expectWellMade(page);
 
@@ -108,8 +108,8 @@ for (const javaScriptEnabled of [true, false]) {
       expect(refused.err).toContain("Attempts left: 4");
       expect(await tell(phone, ["mfa", "reject", id])).toBe("The request is rejected.");
       if (!javaScriptEnabled) await page.reload();
-      await expect(page.getByText("It was rejected")).toBeVisible();
-      await page.getByRole("button", { name: "Ask my phone" }).click();
+      await expect(page.getByText("The request was rejected")).toBeVisible();
+      await page.getByRole("button", { name: "Send request to my phone" }).click();
 
       const shown = page.getByText(/^\d{3} \d{3}$/);
       await expect(shown).toBeVisible();

@@ -13,29 +13,29 @@ for (const javaScriptEnabled of [true, false]) {
       await expectFitsSmallScreens(page);
 
       await page.getByLabel("Name").fill("  Ada   Lovelace ");
-      await page.getByLabel("Address of your picture").fill("http://pictures.example/ada.png");
+      await page.getByLabel("Profile picture URL").fill("http://pictures.example/ada.png");
       await page.getByRole("button", { name: "Save" }).click();
       await expect(page.getByRole("alert")).toContainText("begins with https://");
-      await expect(page.getByLabel("Address of your picture")).toHaveAttribute("aria-invalid", "true");
+      await expect(page.getByLabel("Profile picture URL")).toHaveAttribute("aria-invalid", "true");
       await expect(page.getByLabel("Name")).toHaveValue(/Ada/);
       if (javaScriptEnabled) await expectAccessible(page);
       await page.getByRole("link", { name: "begins with https://" }).click();
-      await expect(page.getByLabel("Address of your picture")).toBeFocused();
+      await expect(page.getByLabel("Profile picture URL")).toBeFocused();
 
-      await page.getByLabel("Address of your picture").fill("https://pictures.example/ada.png");
+      await page.getByLabel("Profile picture URL").fill("https://pictures.example/ada.png");
       await page.getByRole("button", { name: "Save" }).click();
-      await expect(page.getByRole("status").filter({ hasText: "Your profile is saved." })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "Profile saved." })).toBeVisible();
       await expect(page.getByLabel("Name")).toHaveValue("Ada Lovelace");
       await expect(page.getByRole("button", { name: "Account menu" })).toContainText("Ada Lovelace");
       await page.reload();
-      await expect(page.getByText("Your profile is saved.")).toBeHidden();
-      await expect(page.getByLabel("Address of your picture")).toHaveValue("https://pictures.example/ada.png");
+      await expect(page.getByText("Profile saved.")).toBeHidden();
+      await expect(page.getByLabel("Profile picture URL")).toHaveValue("https://pictures.example/ada.png");
 
-      await page.getByLabel("Address of your picture").fill("");
+      await page.getByLabel("Profile picture URL").fill("");
       const oneWideLetter = `Z${"\u0489".repeat(60)}`;
       await page.getByLabel("Name").fill(oneWideLetter);
       await page.getByRole("button", { name: "Save" }).click();
-      await expect(page.getByLabel("Address of your picture")).toHaveValue("");
+      await expect(page.getByLabel("Profile picture URL")).toHaveValue("");
       await expect(page.getByLabel("Name")).toHaveValue(oneWideLetter);
       await expectFitsSmallScreens(page);
     });
@@ -46,7 +46,7 @@ test("a picture's server hears of nobody who looks", async ({ page, member }) =>
   const asked: string[] = [];
   page.on("request", (request) => asked.push(request.url()));
   await enter(page, member, "/settings/profile");
-  await page.getByLabel("Address of your picture").fill("https://pictures.example/ada.png");
+  await page.getByLabel("Profile picture URL").fill("https://pictures.example/ada.png");
   await page.getByRole("button", { name: "Save" }).click();
   for (const path of ["/", "/workspaces", "/settings/security"]) await page.goto(path);
   expect(asked.filter((url) => url.includes("pictures.example"))).toEqual([]);
@@ -64,6 +64,6 @@ test.describe("with the keyboard alone", () => {
     await page.keyboard.press("Control+A");
     await page.keyboard.type("Grace");
     await page.keyboard.press("Enter");
-    await expect(page.getByRole("status").filter({ hasText: "Your profile is saved." })).toBeVisible();
+    await expect(page.getByRole("status").filter({ hasText: "Profile saved." })).toBeVisible();
   });
 });

@@ -33,7 +33,7 @@ for (const javaScriptEnabled of [true, false]) {
       if (javaScriptEnabled) await expectAccessible(page);
       await expectFitsSmallScreens(page);
       await goOn.click();
-      await expect(page.getByRole("heading", { name: "What can open this account" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Review account access" })).toBeVisible();
       await page.getByRole("button", { name: "Remove selected and confirm the rest" }).click();
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 
@@ -86,7 +86,7 @@ test("somebody without an account gets one, and a member beside whom they come b
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   const { path } = await helper.send(newcomer.email, await helper.override(newcomer.email));
   await page.goto(path);
-  await expect(page.getByText(`You are signed in as ${member.email}`)).toBeVisible();
+  await expect(page.getByText(`You’re signed in as ${member.email}`)).toBeVisible();
   await page.getByRole("button", { name: `Continue as ${maskEmail(newcomer.email)}` }).click();
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   const { activeAccountId } = await page.evaluate(async () => (await fetch("/api/v1/auth/accounts")).json());

@@ -18,8 +18,8 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByRole("link", { name: "Forgot password?" }).click();
       if (javaScriptEnabled) await expectAccessible(page);
       await page.getByLabel("Email").fill(member.email);
-      await page.getByRole("button", { name: "Send the link" }).click();
-      await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+      await page.getByRole("button", { name: "Send reset link" }).click();
+      await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
       await expectFitsSmallScreens(page);
 
       await page.goto(await confirmationLink(member.email));
@@ -50,7 +50,7 @@ for (const javaScriptEnabled of [true, false]) {
 test("an unknown address gets the same answer, and no mail", async ({ page, newcomer }) => {
   await page.goto("/forgot-password");
   await page.getByLabel("Email").fill(newcomer.email);
-  await page.getByRole("button", { name: "Send the link" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await page.getByRole("button", { name: "Send reset link" }).click();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   expect(await mailsTo(newcomer.email)).toHaveLength(0);
 });

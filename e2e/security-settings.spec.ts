@@ -32,7 +32,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("New password").fill(renewed);
       await page.getByRole("button", { name: "Change password" }).click();
 
-      await expect(notice(page, "Your password is changed.")).toBeVisible();
+      await expect(notice(page, "Password changed.")).toBeVisible();
       expect(await linkOfMail(member.email, "Your Gatehouse password was changed")).toContain("/settings/security");
       await elsewhere.goto("/workspaces");
       await expect(elsewhere).toHaveURL(/\/login/);
@@ -58,11 +58,11 @@ for (const javaScriptEnabled of [true, false]) {
         .getByRole("button", { name: /^Sign out Firefox/ })
         .first()
         .click();
-      await expect(notice(page, "That device is signed out.")).toBeVisible();
+      await expect(notice(page, "Device signed out.")).toBeVisible();
       await expect(sessions.getByRole("listitem")).toHaveCount(3);
       await check(page);
       await sessions.getByRole("button", { name: "Sign out all others" }).click();
-      await expect(notice(page, "Every other device is signed out.")).toBeVisible();
+      await expect(notice(page, "All other devices are signed out.")).toBeVisible();
       await expect(sessions.getByRole("listitem")).toHaveCount(1);
       await expect(sessions.getByRole("button", { name: "Sign out all others" })).toHaveCount(0);
       for (const other of others) {
@@ -79,14 +79,14 @@ for (const javaScriptEnabled of [true, false]) {
       }
       await signIn(page, member);
       await page.goto("/settings/security");
-      await page.locator("#activity").getByRole("link", { name: "See all" }).click();
+      await page.locator("#activity").getByRole("link", { name: "View all activity" }).click();
       await expect(page.getByRole("heading", { name: "Activity", level: 1 })).toBeVisible();
       await expect(page.getByText("Signed in")).toHaveCount(4);
       await expect(page.locator("time").first()).toHaveAttribute("title", /UTC$/);
       await page.goto("/settings/security/activity?limit=3");
-      await page.getByRole("link", { name: "Earlier" }).click();
+      await page.getByRole("link", { name: "Older" }).click();
       await expect(page.getByText("Signed in")).toHaveCount(1);
-      await expect(page.getByRole("link", { name: "Earlier" })).toHaveCount(0);
+      await expect(page.getByRole("link", { name: "Older" })).toHaveCount(0);
       await check(page);
       await page.getByRole("link", { name: "Newest" }).click();
       await expect(page.getByText("Signed in")).toHaveCount(4);
@@ -102,7 +102,7 @@ test("with the keyboard alone a password is changed", async ({ page, member }) =
   await tabTo(page, () => document.activeElement?.getAttribute("name") === "password");
   await page.keyboard.type(renewed);
   await page.keyboard.press("Enter");
-  await expect(notice(page, "Your password is changed.")).toBeVisible();
+  await expect(notice(page, "Password changed.")).toBeVisible();
 });
 
 async function tabTo(page: Page, reached: () => boolean): Promise<void> {

@@ -18,7 +18,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password").fill(newcomer.password);
       await page.getByRole("button", { name: "Create account" }).click();
 
-      await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
       await expect(page.getByText(newcomer.email)).toBeVisible();
       expect(page.url()).not.toContain("@");
       await checkPage(page);
@@ -57,7 +57,7 @@ test("the destination survives sign-up and its mail", async ({ page, newcomer })
   await page.getByLabel("Email").fill(newcomer.email);
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await page.goto(await confirmationLink(newcomer.email));
   await page.getByRole("button", { name: "Confirm and sign in" }).click();
   await expect(page).toHaveURL("/workspaces?from=invitation");
@@ -68,7 +68,7 @@ test("a known address gets the answer that an unknown one gets, and no mail", as
   await page.getByLabel("Email").fill(member.email);
   await page.getByLabel("Password").fill("another password 1234");
   await page.getByRole("button", { name: "Create account" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   expect(await mailsTo(member.email)).toHaveLength(0);
 
   await signIn(page, member);
@@ -82,7 +82,7 @@ test("the link is sent again on request, and leads where the first one would hav
   await page.getByRole("button", { name: "Create account" }).click();
   await confirmationLink(newcomer.email);
   await passMailPause(newcomer.email);
-  await page.getByRole("button", { name: "Send the link again" }).click();
+  await page.getByRole("button", { name: "Resend email" }).click();
   await expect(page.getByRole("status")).toContainText("If this address is waiting for confirmation");
   await page.goto(await confirmationLink(newcomer.email, { after: 1 }));
   await page.getByRole("button", { name: "Confirm and sign in" }).click();
@@ -119,8 +119,8 @@ test("an account that was never confirmed is led to its mail, not let in", async
   await page.getByLabel("Password").fill(newcomer.password);
   await page.getByRole("button", { name: "Create account" }).click();
   await signIn(page, newcomer);
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
-  await expect(page.getByText("has yet to be confirmed")).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
+  await expect(page.getByText("isn’t confirmed yet")).toBeVisible();
 });
 
 test("a weak password is refused at its field, and the address stays", async ({ page, newcomer }) => {

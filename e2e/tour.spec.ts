@@ -23,7 +23,7 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
     await page.getByLabel("Email").fill(newcomer.email);
     await page.getByLabel("Password").fill(newcomer.password);
     await page.getByRole("button", { name: "Create account" }).click();
-    await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+    await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   },
   "Confirm and sign in": async ({ page, newcomer }) => {
     await page.goto(await confirmationLink(newcomer.email));

@@ -45,11 +45,11 @@ test("a workspace is founded, shared, handed over and deleted", async ({ page, b
   await expect(page.getByText("Workspace: Orbit two", { exact: true })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByRole("button", { name: "Hand over", exact: true }).click();
-  await expect(page.getByRole("heading", { name: /^Make .+ the owner of Orbit two\?$/ })).toBeVisible();
+  await page.getByRole("button", { name: "Transfer", exact: true }).click();
+  await expect(page.getByRole("heading", { name: /^Transfer Orbit two to .+\?$/ })).toBeVisible();
   await expectAccessible(page);
-  await page.getByRole("button", { name: /^Hand over to/ }).click();
-  await expect(page.getByText("has a new owner")).toBeVisible();
+  await page.getByRole("button", { name: /^Transfer to/ }).click();
+  await expect(page.getByText("Ownership transferred.")).toBeVisible();
 
   await invited.goto("/workspaces");
   await invited.getByRole("link", { name: /Orbit two/ }).click();
@@ -89,7 +89,7 @@ test("an invitation for another email asks for that one", async ({ page, browser
   await page.getByRole("button", { name: "Send invitation" }).click();
   const link = await linkOfMail(`someone.else.${colleague.email}`, "You’re invited to a workspace on Gatehouse");
   const other = await pageOf(browser, colleague, link);
-  await expect(other.getByRole("main")).toContainText("Sign in with that email to accept it");
+  await expect(other.getByRole("main")).toContainText("Switch accounts to accept it");
   await expect(other.getByRole("button", { name: "Join workspace" })).toHaveCount(0);
 });
 
@@ -183,7 +183,7 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await plain.getByRole("link", { name: "Members" }).click();
   await plain.getByRole("link", { name: /^Remove/ }).click();
   await plain.getByRole("button", { name: /^Remove/ }).click();
-  await expect(plain.getByText("They no longer have access.")).toBeVisible();
+  await expect(plain.getByText("Member removed.")).toBeVisible();
   await plain.getByRole("link", { name: "Roles", exact: true }).click();
   await plain.getByRole("link", { name: "Edit Keepers" }).click();
   await plain.getByRole("button", { name: "Delete role" }).click();

@@ -53,6 +53,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
       trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
       origins,
+      placeHeaders: { city: settings.VISITOR_CITY_HEADER, country: settings.VISITOR_COUNTRY_HEADER },
     });
     c.set("request", state);
     await next();

@@ -1,4 +1,4 @@
-import { PassThrough } from "node:stream";
+import { Transform } from "node:stream";
 import { createReadableStreamFromReadable } from "@remix-run/node";
 import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
 import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
@@ -38,7 +38,7 @@ export default function handleRequest(
       {
         nonce,
         onAllReady() {
-          const body = new PassThrough();
+          const body = withoutNuls();
           headers.set("Content-Type", "text/html; charset=utf-8");
           resolve(new Response(createReadableStreamFromReadable(body), { headers, status }));
           pipe(body);
@@ -48,6 +48,16 @@ export default function handleRequest(
         onError() {},
       },
     );
+  });
+}
+
+/**
+ * Removes the NULs that React 18 writes at the end of a block where the next character does not fit in whole
+ * (github.com/facebook/react/pull/26228, released with React 19). HTML has none of its own.
+ */
+function withoutNuls(): Transform {
+  return new Transform({
+    transform: (block: Buffer, _encoding, done) => done(null, block.includes(0) ? block.filter(Boolean) : block),
   });
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Env } from "./config/env.server.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { type ClientAddressOptions, clientAddress, requestIdOf, requestOrigin } from "./http/request-facts.ts";
+import { type PlaceHeaders, visitorPlace } from "./http/visitor-place.ts";
 import type { Satellite } from "./satellites/own/satellite-context.ts";
 import type { RequestSession } from "./session/request-session.ts";
 import type { PageBrand } from "./ui/brand.ts";
@@ -12,6 +13,8 @@ interface RequestFacts {
   /** For scripts in this response, as named in its Content-Security-Policy. */
   nonce: string;
   clientAddress: string;
+  /** City and country of the visitor, if a trusted proxy names them. */
+  place: string | null;
   /** The User-Agent header, cut to 512 characters; empty if absent. */
   userAgent: string;
   /** Our origin as the browser names it, from the configured list. */
@@ -63,12 +66,17 @@ const nonceBytes = 16;
 /** Reads a request's address and headers. */
 export function openRequest(
   { headers, url }: Request,
-  { origins, ...peer }: ClientAddressOptions & { origins: readonly [string, ...string[]] },
+  {
+    origins,
+    placeHeaders,
+    ...peer
+  }: ClientAddressOptions & { origins: readonly [string, ...string[]]; placeHeaders: PlaceHeaders },
 ): RequestState {
   return {
     requestId: requestIdOf(headers),
     nonce: randomBytes(nonceBytes).toString("base64"),
     clientAddress: clientAddress(headers, peer),
+    place: visitorPlace(headers, placeHeaders),
     userAgent: (headers.get("user-agent") ?? "").slice(0, maxUserAgentLength),
     origin: requestOrigin(headers.get("host"), origins),
     surface: new URL(url).pathname.startsWith("/api/") ? "api" : "page",

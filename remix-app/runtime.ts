@@ -33,7 +33,9 @@ export interface Runtime {
     | "BRAND_NAME"
     | "BRAND_ACCENT"
     | "BRAND_MARK"
-  >;
+  > &
+    // A satellite keeps no record of where its visitors are.
+    Partial<Pick<Env, "VISITOR_CITY_HEADER" | "VISITOR_COUNTRY_HEADER">>;
   /** Whose routes it serves. */
   side: Side;
   given: Pick<AppLoadContext, "env" | "satellite">;

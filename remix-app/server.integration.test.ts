@@ -225,7 +225,7 @@ describe("the session", () => {
       expect([api.status, await api.json()]).toMatchObject([503, { code: "AUTH_UNAVAILABLE" }]);
       const page = await web.fetch("/", { headers });
       expect([page.status, page.headers.get("retry-after")]).toEqual([503, "5"]);
-      expect(await page.text()).toContain("We cannot check your sign-in right now");
+      expect(await page.text()).toContain("We can’t check your sign-in right now");
       for (const response of [api, page]) expect(authCookies(response)).toEqual([]);
     },
   );

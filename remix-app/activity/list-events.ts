@@ -11,6 +11,7 @@ const row = z.object({
   ip: z.string().nullable(),
   user_agent: z.string().nullable(),
   device: z.string().nullable(),
+  place: z.string().nullable(),
   details: z.record(z.string(), z.unknown()),
   created_at: z.string(),
 });
@@ -24,6 +25,8 @@ const activityEvent = z.object({
   ip: z.string().nullable(),
   userAgent: z.string().nullable(),
   device: z.string().nullable(),
+  /** City and country, as a trusted proxy said: "Porto, Portugal". */
+  place: z.string().nullable(),
   details: z.record(z.string(), z.unknown()),
   createdAt: z.iso.datetime(),
 });
@@ -51,7 +54,7 @@ export async function listEvents(
 ): Promise<ActivityPage> {
   let query = data
     .from("security_events")
-    .select("id, kind, method, session_id, ip, user_agent, device, details, created_at")
+    .select("id, kind, method, session_id, ip, user_agent, device, place, details, created_at")
     .order("created_at", { ascending: false })
     .order("id", { ascending: false })
     .limit(limit + 1);
@@ -76,6 +79,7 @@ export async function listEvents(
       ip: event.ip,
       userAgent: event.user_agent,
       device: event.device,
+      place: event.place,
       details: event.details,
       createdAt: new Date(event.created_at).toISOString(),
     })),

@@ -4,7 +4,8 @@ import { mailsTo } from "../../e2e/mailbox.ts";
 import { deletePerson, insertAccount } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
-import { newAddress } from "../testing/visitor.ts";
+import { newAddress, visitorHeaders } from "../testing/visitor.ts";
+import { startWeb } from "../testing/web-process.ts";
 
 const { base, supabase } = readStack();
 const service = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } });
@@ -31,7 +32,7 @@ async function signIn(userAgent: string) {
 async function events() {
   const { data, error } = await service
     .from("security_events")
-    .select("kind, method, device, ip, session_id")
+    .select("kind, method, device, ip, place, session_id")
     .eq("user_id", userId)
     .order("created_at");
   if (error) throw error;
@@ -45,6 +46,25 @@ test("sign-ins and sign-outs are in the log: by which method, by which device, f
   expect(signedIn).toMatchObject({ kind: "sign_in", method: "password", device: "Chrome on macOS", ip: address });
   expect(signedOut).toMatchObject({ kind: "sign_out", device: "Chrome on macOS", session_id: signedIn?.session_id });
   expect(signedIn?.session_id).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+test("a sign-in has the place that the configured headers name", async () => {
+  const web = await startWeb(supabase.url, {
+    env: {
+      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
+      SUPABASE_SECRET_KEY: supabase.secretKey,
+      TRUSTED_PROXY_HOPS: "1",
+      VISITOR_CITY_HEADER: "CF-IPCity",
+      VISITOR_COUNTRY_HEADER: "CF-IPCountry",
+    },
+  });
+  try {
+    const headers = { ...visitorHeaders(address), "user-agent": laptop, "cf-ipcity": "Porto", "cf-ipcountry": "PT" };
+    await web.fetch("/login", { method: "POST", headers, body: new URLSearchParams({ email, password }) });
+    expect(await events()).toMatchObject([{ kind: "sign_in", ip: address, place: "Porto, Portugal" }]);
+  } finally {
+    await web.stop();
+  }
 });
 
 test("a refused sign-in is in nobody's log", async () => {

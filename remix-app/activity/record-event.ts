@@ -30,7 +30,7 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
 }
 
 /** An event as the database takes it (`private.record_security_event`). */
-export function describedEvent({ clientAddress, userAgent, session }: AppLoadContext, event: SecurityEvent) {
+export function describedEvent({ clientAddress, place, userAgent, session }: AppLoadContext, event: SecurityEvent) {
   const { userId, kind, method, details = {} } = event;
   const own =
     session.auth.status === "authenticated" && session.auth.claims.sub === userId ? session.auth.claims : null;
@@ -42,6 +42,7 @@ export function describedEvent({ clientAddress, userAgent, session }: AppLoadCon
     ip: clientAddress,
     userAgent,
     device: deviceName(userAgent),
+    place,
     details,
   };
 }

@@ -3,8 +3,10 @@ import {
   type DescribedAnswer,
   type DescribedOperation,
   type Parameter,
+  type Schema,
   slugOf,
 } from "./documents.ts";
+import { sampleOf } from "./response-sample.ts";
 import { type SchemaLine, schemaLines, typeOf } from "./schema-lines.ts";
 
 /** An operation as the reader's page shows it. */
@@ -18,9 +20,35 @@ export interface OperationView {
   credentials: readonly { name: string; description: string }[];
   parameters: readonly { name: string; place: string; type: string; required: boolean; notes: readonly string[] }[];
   body: readonly SchemaLine[] | null;
-  answers: readonly { status: string; description: string; types: readonly string[]; lines: readonly SchemaLine[] }[];
-  refusals: readonly { status: string; description: string }[];
+  answers: readonly {
+    status: string;
+    description: string;
+    types: readonly string[];
+    lines: readonly SchemaLine[];
+    /** An example in JSON; null for an answer without. */
+    sample: string | null;
+  }[];
+  errors: readonly { status: string; code: string; meaning: string }[];
   curl: string;
+  /** Null where the page does not offer to send it. */
+  tryIt: TryView | null;
+}
+
+/** A call that the reference's page sends by the visitor's own session. */
+export interface TryView {
+  method: "GET" | "POST";
+  /** On our own origin, with parameters in braces. */
+  path: string;
+  fields: readonly {
+    name: string;
+    place: "path" | "query";
+    required: boolean;
+    hint: string;
+    /** What it may be, where that is a short list. */
+    choices: readonly string[];
+  }[];
+  /** The body to begin with, for a call that takes one. */
+  body: string | null;
 }
 
 /** What an area has, by its tags. */
@@ -112,12 +140,56 @@ function viewOf(
         description,
         types: Object.keys(content),
         lines: schemaLines(content["application/json"]?.schema ?? {}, resolve),
+        sample: sampleText(sampleOf(content["application/json"]?.schema ?? {}, resolve)),
       })),
-    refusals: all
+    errors: all
       .filter(({ status }) => Number(status) >= 400)
-      .map(({ status, description }) => ({ status, description })),
+      .flatMap(({ status, description }) => errorsIn(description).map((error) => ({ status, ...error }))),
     curl: curlOf(operation, { method, url: `${origin}${path}` }),
+    tryIt: tryViewOf(operation, { method, path, resolve }),
   };
+}
+
+function sampleText(sample: unknown): string | null {
+  return sample === undefined ? null : JSON.stringify(sample, null, 2);
+}
+
+/** The errors that an answer's description names: `CODE: meaning. other_code: meaning.` */
+export function errorsIn(description: string): { code: string; meaning: string }[] {
+  const [before = "", ...rest] = description.split(/(?:^|(?<=[.?!]) )([A-Za-z]\w*): /);
+  const unnamed = before ? [{ code: "", meaning: before }] : [];
+  const named = rest.flatMap((code, index) => (index % 2 === 0 ? [{ code, meaning: rest[index + 1] ?? "" }] : []));
+  return [...unnamed, ...named];
+}
+
+/** The playground's endpoint for calls of the gateway: the member's own session pays for them as the playground does. */
+const playgroundEndpoints: Record<string, string> = { "/v1/chat/completions": "chat", "/v1/embeddings": "embeddings" };
+
+/** Offers what changes nothing, for a browser's session; and of the gateway what the playground may ask. */
+function tryViewOf(
+  { parameters, requestBody, security }: DescribedOperation,
+  { method, path, resolve }: { method: string; path: string; resolve: (ref: string) => Schema },
+): TryView | null {
+  const endpoint = Object.hasOwn(playgroundEndpoints, path) ? playgroundEndpoints[path] : undefined;
+  if (endpoint) {
+    const workspace = { name: "workspaceId", place: "path" as const, required: true, hint: "", choices: [] };
+    const body = JSON.stringify(requestBody?.content["application/json"].example ?? {}, null, 2);
+    return {
+      method: "POST",
+      path: `/api/v1/workspaces/{workspaceId}/ai/playground/${endpoint}`,
+      fields: [workspace],
+      body,
+    };
+  }
+  const bySession = security.some((scheme) => Object.hasOwn(scheme, "session"));
+  // A challenge's secret belongs to the page that began it.
+  if (method !== "GET" || !bySession || parameters.some(({ name }) => name === "secret")) return null;
+  const fields = parameters.flatMap(({ name, in: place, required, schema, description }) => {
+    if (place === "header") return [];
+    const { enum: choices = [] } = schema.$ref ? resolve(schema.$ref) : schema;
+    return [{ name, place, required, hint: description ?? "", choices: choices.map(String) }];
+  });
+  return { method: "GET", path, fields, body: null };
 }
 
 /** How a caller proves who it is, by the documents' names of security schemes, as curl's arguments. */

@@ -2,10 +2,14 @@ import type { ReactNode } from "react";
 import { CodeBlock } from "../ui/code-block.tsx";
 import type { OperationView } from "./describe.ts";
 import type { SchemaLine } from "./schema-lines.ts";
+import { TryCall, type TryCallProps } from "./try-call.tsx";
 
-/** One call of an API: what it does, who may, what it takes and answers, and a command that makes it. */
-export function OperationSection({ operation }: { operation: OperationView }) {
-  const { id, method, path, summary, description, credentials, parameters, body, answers, refusals, curl } = operation;
+/** One call of an API: what it does, who may make it, what it takes and answers, and how to send it. */
+export function OperationSection({
+  operation,
+  ...visit
+}: { operation: OperationView } & Pick<TryCallProps, "visitor" | "signInPath">) {
+  const { id, method, path, summary, description, credentials, parameters, body, answers, errors, curl } = operation;
   return (
     <section
       id={id}
@@ -21,9 +25,9 @@ export function OperationSection({ operation }: { operation: OperationView }) {
         </p>
         {description ? <p>{description}</p> : null}
       </div>
-      <Part title="Who may">
+      <Part title="Authentication">
         {credentials.length === 0 ? (
-          <p>Anyone.</p>
+          <p>None required.</p>
         ) : (
           <ul className="space-y-1">
             {credentials.map(({ name, description: what }) => (
@@ -50,29 +54,39 @@ export function OperationSection({ operation }: { operation: OperationView }) {
           <Shape lines={body} />
         </Part>
       ) : null}
-      <Part title="Answers">
+      <CodeBlock label="Request" name={summary} code={curl} />
+      <Part title="Response">
         <ul className="space-y-3">
-          {answers.map(({ status, description: what, types, lines }) => (
+          {answers.map(({ status, description: what, types, lines, sample }) => (
             <li key={status} className="space-y-1.5">
               <p>
                 <code className="font-mono text-good text-small">{status}</code> {what}{" "}
                 {types.length > 0 ? <span className="text-muted text-small">{types.join(", ")}</span> : null}
               </p>
               <Shape lines={lines} />
+              {sample === null ? null : <CodeBlock label={`Sample ${status}`} name={summary} code={sample} />}
             </li>
           ))}
         </ul>
       </Part>
       <Part title="Errors">
-        <ul className="space-y-1">
-          {refusals.map(({ status, description: what }) => (
-            <li key={status}>
-              <code className="font-mono text-bad text-small">{status}</code> {what}
-            </li>
-          ))}
-        </ul>
+        <details className="rounded-card border border-line" open={errors.length <= 8}>
+          <summary className="cursor-pointer px-3 py-1.5 font-medium text-muted text-small hover:text-ink">
+            {errors.length} {errors.length === 1 ? "code" : "codes"}
+          </summary>
+          <ul className="divide-y divide-line border-line border-t px-3">
+            {errors.map(({ status, code, meaning }) => (
+              <li key={`${status} ${code} ${meaning}`} className="flex flex-wrap gap-x-3 py-1.5">
+                <code className="wrap-anywhere min-w-0 font-mono text-small">
+                  <span className="text-bad">{status}</span> {code}
+                </code>
+                <span className="min-w-0">{meaning}</span>
+              </li>
+            ))}
+          </ul>
+        </details>
       </Part>
-      <CodeBlock label={`curl: ${summary}`} code={curl} />
+      {operation.tryIt ? <TryCall operationId={id} view={operation.tryIt} {...visit} /> : null}
     </section>
   );
 }

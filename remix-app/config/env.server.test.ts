@@ -91,6 +91,15 @@ describe("the environment", () => {
       expect(parseEnv({ ...given, MICROSOFT_TENANT })).toMatchObject({ MICROSOFT_TENANT });
   });
 
+  test("believes headers about a visitor's place behind a trusted proxy only", () => {
+    for (const name of ["VISITOR_CITY_HEADER", "VISITOR_COUNTRY_HEADER"]) {
+      const given = { ...whole, [name]: "CF-IPCountry" };
+      expect(() => parseEnv({ ...given, TRUSTED_PROXY_HOPS: "0" })).toThrow(/^TRUSTED_PROXY_HOPS .* at least 1/);
+      expect(parseEnv({ ...given, TRUSTED_PROXY_HOPS: "1" })).toMatchObject({ [name]: "CF-IPCountry" });
+      expect(() => parseEnv({ ...given, TRUSTED_PROXY_HOPS: "1", [name]: "CF IPCountry" })).toThrow(/name of a header/);
+    }
+  });
+
   test("is refused in production with an example's secret, and taken elsewhere", () => {
     const secret = "example-only-0123456789abcdef0123456789";
     const given = { ...whole, WEB_MULTI_ACCOUNT_SESSION_SECRET: secret };

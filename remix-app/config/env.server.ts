@@ -6,6 +6,10 @@ import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
+const headerName = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, "must be the name of a header, such as CF-IPCountry")
+  .optional();
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
 /** A whole number from one to another, as text. */
@@ -40,6 +44,8 @@ const schema = z
       .optional(),
     PARENT_DOMAIN: hostname.optional(),
     TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
+    VISITOR_CITY_HEADER: headerName,
+    VISITOR_COUNTRY_HEADER: headerName,
     WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
     WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
     AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),
@@ -84,6 +90,10 @@ const schema = z
   .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",
+  })
+  .refine((env) => env.TRUSTED_PROXY_HOPS > 0 || !(env.VISITOR_CITY_HEADER || env.VISITOR_COUNTRY_HEADER), {
+    path: ["TRUSTED_PROXY_HOPS"],
+    error: "must be at least 1 where VISITOR_CITY_HEADER or VISITOR_COUNTRY_HEADER is set",
   })
   .refine((env) => env.NODE_ENV !== "production" || env.AUTH_RECOVERY_HASH_SECRET !== undefined, {
     path: ["AUTH_RECOVERY_HASH_SECRET"],

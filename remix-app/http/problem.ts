@@ -3,10 +3,10 @@ export const problems = {
   INVALID_REQUEST: { status: 400, title: "This request is not valid" },
   UNAUTHENTICATED: { status: 401, title: "Sign in to continue" },
   REAUTH_REQUIRED: { status: 401, title: "Sign in again to continue" },
-  FORBIDDEN: { status: 403, title: "You do not have access to this" },
+  FORBIDDEN: { status: 403, title: "You don’t have access to this" },
   CSRF_REJECTED: { status: 403, title: "This request came from another site" },
-  MFA_REQUIRED: { status: 403, title: "A second step is needed" },
-  STEP_UP_REQUIRED: { status: 403, title: "Confirm that it is you" },
+  MFA_REQUIRED: { status: 403, title: "A second step is required" },
+  STEP_UP_REQUIRED: { status: 403, title: "Confirm it’s you" },
   BOT_CHALLENGE_REQUIRED: { status: 403, title: "Complete the challenge to continue" },
   NOT_FOUND: { status: 404, title: "There is nothing here" },
   METHOD_NOT_ALLOWED: { status: 405, title: "This method is not allowed here" },
@@ -15,7 +15,7 @@ export const problems = {
   PAYLOAD_TOO_LARGE: { status: 413, title: "This request is too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "This type of body is not supported" },
   RATE_LIMITED: { status: 429, title: "Too many attempts" },
-  AUTH_UNAVAILABLE: { status: 503, title: "We cannot check your sign-in right now" },
+  AUTH_UNAVAILABLE: { status: 503, title: "We can’t check your sign-in right now" },
   UNAVAILABLE: { status: 503, title: "The service is unavailable right now" },
   INTERNAL: { status: 500, title: "Something went wrong on our side" },
 } as const;
@@ -44,12 +44,12 @@ export interface ProblemOptions {
 
 const defaultDetails: Partial<Record<ProblemCode, string>> = {
   UNAUTHENTICATED: "This needs a signed-in account.",
-  CSRF_REJECTED: "For your safety only our own pages may do this. Open the page here and try again.",
+  CSRF_REJECTED: "For your safety, only our own pages can do this. Open the page here and try again.",
   NOT_FOUND: "The address may be mistyped, or the page may have moved.",
   PAYLOAD_TOO_LARGE: "Send at most 64 KiB.",
-  AUTH_UNAVAILABLE: "You are not signed out. Try again in a moment.",
+  AUTH_UNAVAILABLE: "You’re not signed out. Try again in a moment.",
   UNAVAILABLE: "Try again in a moment.",
-  INTERNAL: "Try again. If it happens again, quote the request id to support.",
+  INTERNAL: "Try again. If it happens again, contact support with the request ID.",
 };
 
 /** A problem as a response (RFC 9457). Throw it from a loader or an action: APIs answer it, pages show it as a page. */

@@ -163,12 +163,12 @@ describe("an account that must have an authenticator and has none", () => {
     const at = browser.location ?? "";
     expect((await browser.get("/workspaces")).location).toBe(at);
     const page = await browser.get(at);
-    expect(page.text).toContain("This account must have one");
+    expect(page.text).toContain("Your account requires one");
     expect(page.text).toContain("Sign out");
     expect(page.text).not.toContain("Not now");
     const begun = await start(browser, { at });
     const done = await verify(browser, { ...begun, code: codeOf(begun), at });
-    expect(done.text).toMatch(/href="\/workspaces"[^>]*>I have saved them/);
+    expect(done.text).toMatch(/href="\/workspaces"[^>]*>I’ve saved them/);
     expect((await browser.get("/workspaces")).status).toBe(200);
   });
 
@@ -178,7 +178,7 @@ describe("an account that must have an authenticator and has none", () => {
     expect(stepUp).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     const { location = "" } = await browser.get(stepUp);
     expect(location).toMatch(/^\/step-up\?returnUrl=%2Fmfa%2Fenroll/);
-    expect((await browser.get(location ?? "")).text).toContain("Confirm that it is you");
+    expect((await browser.get(location ?? "")).text).toContain("Confirm it’s you");
     const back = await browser.post(location ?? "", { password: person.password });
     expect(back.location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     expect((await browser.get(back.location ?? "")).status).toBe(200);
@@ -244,8 +244,8 @@ describe("removing", () => {
     const { browser, phone } = await enrolled();
     await requireMfa(person);
     const page = await browser.get(`/mfa/remove?factorId=${phone.factorId}`);
-    expect(page.text).toContain("This account must have an authenticator");
-    expect(page.text).not.toContain("Remove it");
+    expect(page.text).toContain("Your account requires an authenticator");
+    expect(page.text).not.toContain("Remove app");
     expect((await remove(browser, phone.factorId)).status).toBe(400);
     expect(await factors()).toHaveLength(1);
   });

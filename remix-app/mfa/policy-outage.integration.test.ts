@@ -78,7 +78,7 @@ describe.each(["down", "hang", "malformed-policy", "nonsense"] as const)("a poli
       const whole = headers.get("content-type")?.startsWith("application/problem+json")
         ? JSON.parse(text).code === "AUTH_UNAVAILABLE"
         : text.match(/<h1/g)?.length === 1 &&
-          text.includes("We cannot check your sign-in right now") &&
+          text.includes("We can’t check your sign-in right now") &&
           text.includes("</main>");
       return !(status === 503 && whole && headers.getSetCookie().length === 0);
     });

@@ -28,7 +28,7 @@ describe("what the sign-in page's address says", () => {
   const said = (query: string) => failureIn(new URLSearchParams(query), settings);
 
   test("is told in words of ours", () => {
-    expect(said("oauth=unverified&provider=google")).toMatch(/^Google has not confirmed/);
+    expect(said("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);
   });
 
   test.each([

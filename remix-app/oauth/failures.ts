@@ -2,20 +2,20 @@ import { findProvider, type OAuthSettings, providerLabel } from "../config/oauth
 
 /** Why a visit to a provider came to nothing. The list is closed: it travels in our own addresses. */
 const failures = {
-  cancelled: () => "You came back without signing in. Nothing was changed.",
+  cancelled: () => "You came back without signing in. Nothing has changed.",
   unverified: (name) =>
-    `${name} has not confirmed that your email address is yours. Confirm it there, or by the mail that you may have got from us, then try again.`,
-  closed: () => "This account cannot be signed in to. If that surprises you, write to support.",
-  sign_up_closed: (name) => `No account here uses this ${name} sign-in, and new accounts cannot be made right now.`,
-  already_linked: (name) => `This ${name} account is linked already: to yours, or to another one here.`,
-  expired: (name) => `That took too long, or was finished before. Start again with ${name}.`,
+    `${name} hasn’t verified your email address. Verify it there, or open the confirmation link if we emailed you one, then try again.`,
+  closed: () => "You can’t sign in to this account. If you think this is a mistake, contact support.",
+  sign_up_closed: (name) => `No account here uses this ${name} account, and sign-up is closed right now.`,
+  already_linked: (name) => `This ${name} account is already linked, to your account or to another one here.`,
+  expired: (name) => `This sign-in expired or was already finished. Start again with ${name}.`,
   other_account: (name) =>
-    `The ${name} account that you chose belongs to another account here. Choose the one that is linked to yours.`,
-  tenant: (name) => `Only ${name} accounts of our own organisation can be used here, and this one is of another.`,
+    `The ${name} account you chose is linked to another account here. Choose the one linked to yours.`,
+  tenant: (name) => `Only ${name} accounts of our own organization can be used here.`,
   unfinished_link: (name) =>
-    `This ${name} account had been added to somebody's account here, and nobody there had finished that. We took it off again. Try once more.`,
-  unavailable: () => "We cannot reach the sign-in service right now. Nothing was changed. Try again in a moment.",
-  failed: (name) => `We could not finish this with ${name}. Try again, or use another way.`,
+    `Linking this ${name} account to another account was never finished, so we removed that link. Try again.`,
+  unavailable: () => "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",
+  failed: (name) => `We couldn’t finish this with ${name}. Try again, or sign in another way.`,
 } as const satisfies Record<string, (provider: string) => string>;
 
 export type OAuthFailure = keyof typeof failures;

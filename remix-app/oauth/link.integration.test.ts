@@ -152,7 +152,7 @@ describe("a link", () => {
       expect((await journey.signIn(browser, { email: elsewhere }, link)).location).toBe(
         "/settings/security#linked-accounts",
       );
-      expect(await noticeOf(browser)).toContain("account is linked already");
+      expect(await noticeOf(browser)).toContain("account is already linked");
     }
     expect(await journey.providersOf(mine.email)).toEqual(["email"]);
     expect(await journey.providersOf(theirs.email)).toEqual(["email", journey.provider].sort());
@@ -161,7 +161,7 @@ describe("a link", () => {
   test("that was turned back from says so", async () => {
     const { email, browser } = await journey.member();
     await journey.signIn(browser, { email: journey.newEmail(), cancel: true }, link);
-    expect(await noticeOf(browser)).toContain("Nothing was changed");
+    expect(await noticeOf(browser)).toContain("Nothing has changed");
     expect(await journey.providersOf(email)).toEqual(["email"]);
   });
 
@@ -373,7 +373,7 @@ describe("unlinking", () => {
     expect(canUnlink).toBe(false);
     const [identity] = identities;
     const path = `/settings/security/linked-accounts/${identity?.id}`;
-    expect((await browser.get(path)).text).toContain("the only way to sign in");
+    expect((await browser.get(path)).text).toContain("your only way to sign in");
     expect((await browser.get(path)).text).not.toContain(">Unlink</button>");
     expect(await call(`${api}/${identity?.id}`, { method: "DELETE", browser })).toMatchObject({
       status: 409,

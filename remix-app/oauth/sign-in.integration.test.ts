@@ -84,7 +84,7 @@ describe("before the code is exchanged, refused is", () => {
   async function expectRefused({ email, back }: Way, address: string, cookie: string) {
     const response = await withCookies(address, cookie);
     expect(response.status).toBe(403);
-    expect(await response.text()).toContain("This sign-in did not begin here");
+    expect(await response.text()).toContain("This sign-in can’t be finished here");
     expect(await journey.codeIsGood(back)).toBe(true);
     expect(await journey.sessionsOf(email)).toEqual([]);
     expect(response.headers.getSetCookie().some((header) => header.startsWith("sb-"))).toBe(false);
@@ -190,7 +190,7 @@ describe("a visit that the provider or the backend ended", () => {
     const email = journey.newEmail();
     const answer = await journey.signIn(openBrowser(base), { email, verified: false });
     expect(answer.location).toMatch(/^\/login\?oauth=unverified/);
-    expect(await words(answer.location)).toContain("has not confirmed that your email address is yours");
+    expect(await words(answer.location)).toContain("hasn’t verified your email address");
     expect(await journey.sessionsOf(email)).toEqual([]);
   });
 
@@ -208,7 +208,7 @@ describe("a visit that the provider or the backend ended", () => {
     await journey.service.auth.admin.updateUserById(id, { ban_duration: "1h" });
     const answer = await journey.signIn(openBrowser(base), { email });
     expect(answer.location).toMatch(/^\/login\?oauth=closed/);
-    expect(await words(answer.location)).toContain("This account cannot be signed in to");
+    expect(await words(answer.location)).toContain("You can’t sign in to this account");
     expect(await journey.sessionsOf(email)).toHaveLength(1);
   });
 
@@ -254,7 +254,7 @@ describe("somebody who is signed in", () => {
     expect(asked.words).toContain(`Continue as ${email}?`);
     // Where the line is too short for it, the email breaks between its parts.
     expect(asked.text).toMatch(/<h1[^>]*>.*<wbr\/>@.*<\/h1>/);
-    expect(asked.words).toContain(`You are signed in here as ${own}`);
+    expect(asked.words).toContain(`You’re signed in as ${own}`);
     expect(await journey.sessionsOf(email)).toEqual([]);
     expect((await visitor.get("/")).status).toBe(200);
 
@@ -305,7 +305,7 @@ describe("somebody who is signed in", () => {
     const stranger = journey.newEmail();
     const answer = await journey.signIn(browser, { email: stranger });
     expect(answer.status).toBe(403);
-    expect(answer.text).toContain("belongs to another account here");
+    expect(answer.text).toContain("is linked to another account here");
     expect(await journey.accountOf(stranger)).toBeUndefined();
     expect(await journey.sessionsOf(email)).toEqual([before]);
     expect(cookieNamed(browser.cookie(), "sb-127-auth-token")).toBe(cookieNamed(cookie, "sb-127-auth-token"));

@@ -1,5 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { deviceName } from "../activity/device-name.ts";
+import { passkeyName } from "../activity/passkey-name.ts";
 import { announceAddition, recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
@@ -41,7 +43,8 @@ export async function finishRegistration(
     throw registeredPasskey(context.requestId);
   }
   if (error) throw passkeyProblem(error, context);
-  const passkey = data?.friendly_name ?? "Passkey";
+  const device = deviceName(context.userAgent);
+  const passkey = passkeyName({ name: data?.friendly_name ?? null, aaguid: null, device });
   await recordEvent(context, { userId, kind: "passkey_added", details: { passkey } });
 }
 

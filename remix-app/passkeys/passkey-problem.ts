@@ -35,7 +35,7 @@ const refusals: Record<string, Refusal> = {
   webauthn_credential_exists: registered,
   too_many_passkeys: {
     code: "CONFLICT",
-    detail: `This account has ${maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.`,
+    detail: `You have ${maxPasskeys} passkeys, the maximum. Delete one you no longer use first.`,
   },
   email_not_confirmed: {
     code: "FORBIDDEN",

@@ -232,7 +232,7 @@ describe("a registration", () => {
     for (let count = 0; count < maxPasskeys; count += 1) expect((await register(owner.browser)).status).toBe(200);
     const refused = await owner.browser.postJson(`${registration}/options`, {});
     expect([refused.status, JSON.parse(refused.text).code]).toEqual([409, "CONFLICT"]);
-    expect((await owner.browser.get(`${registration}/new`)).text).toContain("the most it can have");
+    expect((await owner.browser.get(`${registration}/new`)).text).toContain("the maximum");
     expect((await owner.browser.get("/settings/security")).text).not.toContain(`href="${registration}/new"`);
   });
 

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { passkeyName, passkeyProvider } from "../activity/passkey-name.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -10,14 +11,21 @@ const rows = z.array(
       id: z.uuid(),
       credential_id: z.string().regex(/^([0-9a-f]{2})+$/),
       name: z.string(),
+      // Not every AAGUID is a UUID of RFC 9562.
+      aaguid: z.guid().nullable(),
+      device: z.string().nullable(),
       created_at: z.iso.datetime({ offset: true }),
       last_used_at: z.iso.datetime({ offset: true }).nullable(),
     })
-    .transform(({ id, credential_id, name, created_at, last_used_at }) => ({
+    .transform(({ id, credential_id, name, aaguid, device, created_at, last_used_at }) => ({
       id,
       /** As browsers write it. */
       credentialId: Buffer.from(credential_id, "hex").toString("base64url"),
-      name: name || "Passkey",
+      name: passkeyName({ name, aaguid, device }),
+      /** Who keeps it, such as "1Password"; null where it is not a well-known provider. */
+      provider: passkeyProvider(aaguid),
+      /** From where it was added: "Chrome on macOS"; null where no event says so. */
+      device,
       createdAt: created_at,
       lastUsedAt: last_used_at,
     })),

@@ -115,7 +115,7 @@ describe("a recovery link", () => {
       const { path, token } = await help();
       const browser = await enter(other);
       const { words } = await browser.get(path);
-      expect(words).toContain(`You are signed in as ${other.email}`);
+      expect(words).toContain(`You’re signed in as ${other.email}`);
       expect(words).toContain(`Continue as ${maskEmail(person.email)}`);
       await browser.post(page, { token });
       expect(await sessionOf(browser)).toMatchObject({ user: { id: person.id } });
@@ -188,7 +188,7 @@ describe("a recovery code", () => {
 
   test.each([
     [{ email: "", code: "" }, "Enter your email address"],
-    [{ email: "a@example.test", code: "12345" }, "Enter the 6 digits from the mail"],
+    [{ email: "a@example.test", code: "12345" }, "Enter the 6 digits from the email"],
   ])("says what is missing in %j", async (fields, message) => {
     const { status, words } = await stranger().post(page, fields);
     expect([status, words]).toEqual([400, expect.stringContaining(message)]);
@@ -261,7 +261,7 @@ describe("a recovery", () => {
     const open = "select from private.app_sessions where user_id = $1 and revoked_at is null";
     expect(await query(open, [person.id])).toEqual([]);
     const list = await browser.get(location ?? "");
-    expect([list.status, list.words]).toEqual([200, expect.stringContaining("What can open this account")]);
+    expect([list.status, list.words]).toEqual([200, expect.stringContaining("Review account access")]);
   });
 
   test("makes the account of an email that has none", async () => {

@@ -2,33 +2,33 @@ import { describe, expect, test } from "vitest";
 import { appScopes, rightOfToken, rightsOfApp, rightsOfSession } from "./app-rights.ts";
 
 const held = { connectedAt: "", renewedAt: "", endsAt: "" };
-const unnamed = "Recognizes your account, without your name or email";
+const unnamed = "Recognize your account, without your name or email";
 
 describe("what an app may do", () => {
   test.each<[string[], string[]]>([
     [
       ["profile", "workspaces:read", "workspaces:write"],
       [
-        "Sees your name, email and picture",
-        "Sees your workspaces and your role in each",
-        "Renames workspaces whose settings you manage",
+        "See your name, email and picture",
+        "See your workspaces and your role in each",
+        "Rename workspaces whose settings you manage",
       ],
     ],
     [
       ["workspaces:read", "workspaces:write"],
-      [unnamed, "Sees your workspaces and your role in each", "Renames workspaces whose settings you manage"],
+      [unnamed, "See your workspaces and your role in each", "Rename workspaces whose settings you manage"],
     ],
     [
       ["studio:read", "profile"],
-      ["Sees your name, email and picture", "Sees what AI costs in your workspaces"],
+      ["See your name, email and picture", "See AI costs and invoices of your workspaces"],
     ],
     [
       ["workspace:session", "ai:use"],
-      [unnamed, "Uses AI in those of your workspaces that are linked to it, without speech"],
+      [unnamed, "Use AI models in your workspaces that are linked to it, without speech"],
     ],
     [
       ["workspace:session", "ai:use", "tts:use"],
-      [unnamed, "Uses AI in those of your workspaces that are linked to it, speech too"],
+      [unnamed, "Use AI models and speech in your workspaces that are linked to it"],
     ],
     [["ai:use"], [unnamed]],
     [[], [unnamed]],
@@ -44,7 +44,7 @@ describe("what an app may do", () => {
     };
     expect(scopes.filter(missing)).toEqual([]);
     const connected = [...rightsOfSession({ scopes }), rightOfToken({ ...held, workspace: "W", scopes })];
-    expect(connected.map((right) => right.replace(" W,", " those of your workspaces that are linked to it,"))).toEqual(
+    expect(connected.map((right) => right.replace(/ W$/, " your workspaces that are linked to it"))).toEqual(
       rightsOfApp({ scopes }),
     );
   });

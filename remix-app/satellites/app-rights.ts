@@ -10,25 +10,25 @@ export const appScopes = [
     field: "scopeProfile",
     scope: "profile",
     label: "Profile: who its users are",
-    right: "Sees your name, email and picture",
+    right: "See your name, email and picture",
   },
   {
     field: "scopeWorkspacesRead",
     scope: "workspaces:read",
     label: "Read workspaces",
-    right: "Sees your workspaces and your role in each",
+    right: "See your workspaces and your role in each",
   },
   {
     field: "scopeWorkspacesWrite",
     scope: "workspaces:write",
     label: "Rename workspaces",
-    right: "Renames workspaces whose settings you manage",
+    right: "Rename workspaces whose settings you manage",
   },
   {
     field: "scopeStudioRead",
     scope: "studio:read",
     label: "Read provider costs and invoices",
-    right: "Sees what AI costs in your workspaces",
+    right: "See AI costs and invoices of your workspaces",
   },
   {
     field: "scopeWorkspaceSession",
@@ -43,31 +43,33 @@ export const appScopes = [
 /** Returns what an app may do by its sessions, in words for their owner. */
 export function rightsOfSession({ scopes }: { scopes: readonly string[] }): string[] {
   const rights = appScopes.flatMap(({ scope, right }) => (right && scopes.includes(scope) ? [right] : []));
-  return scopes.includes("profile") ? rights : ["Recognizes your account, without your name or email", ...rights];
+  return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];
 }
 
 /** Returns what an app may do by its tokens for one workspace. */
 export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][number]): string {
-  if (workspace === null) return "Holds a token for a workspace where it may do nothing now";
-  return aiRight(scopes, workspace) ?? `Holds a token for ${workspace} with which it may do nothing now`;
+  if (workspace === null) return "Has a token for a workspace, which currently grants nothing";
+  return aiRight(scopes, workspace) ?? `Has a token for ${workspace}, which currently grants nothing`;
 }
 
 /** Returns what an app will be able to see and do once somebody continues to it. */
 export function rightsOfApp({ scopes }: { scopes: readonly string[] }): string[] {
-  const ai = aiRight(scopes, "those of your workspaces that are linked to it");
+  const ai = aiRight(scopes, "your workspaces that are linked to it");
   return [...rightsOfSession({ scopes }), ...(ai ? [ai] : [])];
 }
 
 function aiRight(scopes: readonly string[], where: string): string | null {
   if (!scopes.includes("workspace:session") || !scopes.includes("ai:use")) return null;
-  return scopes.includes("tts:use") ? `Uses AI in ${where}, speech too` : `Uses AI in ${where}, without speech`;
+  return scopes.includes("tts:use")
+    ? `Use AI models and speech in ${where}`
+    : `Use AI models in ${where}, without speech`;
 }
 
-/** What disconnecting an app will come to. */
+/** What happens when an app is disconnected. */
 export function effectOfDisconnecting({ session, tokens }: ConnectedApp): string {
   const ends = [
-    session ? "You will be signed out of it wherever you use it." : "",
-    tokens.length > 0 ? "Its tokens will stop working, so that it can no longer use AI for you." : "",
+    session ? "You’ll be signed out of it on all devices." : "",
+    tokens.length > 0 ? "Its tokens stop working, so it can no longer use AI on your behalf." : "",
   ];
-  return `${ends.filter(Boolean).join(" ")} What it has stored stays with it. To connect it again, sign in to it.`;
+  return `${ends.filter(Boolean).join(" ")} Data it already has stays with it. To reconnect, sign in to it again.`;
 }

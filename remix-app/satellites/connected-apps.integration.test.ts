@@ -84,10 +84,10 @@ describe("the list", () => {
     const { status, headers, words, text } = await browser.get(list);
     expect([status, headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     expect(words).toMatch(
-      /Field notes https:\/\/notes-.*example Disconnect Field notes You are signed in to it Sees your name, email and picture Sees your workspaces and your role in each Connected just now · ends in 30 days at the latest/,
+      /Field notes https:\/\/notes-.*example Disconnect Field notes Signed in See your name, email and picture See your workspaces and your role in each Connected just now · Expires in 30 days/,
     );
     expect(words).toMatch(
-      /Scribe No website.* Uses AI in Aurora, speech too Connected just now · ends in 30 days unless/,
+      /Scribe No website.* Use AI models and speech in Aurora Connected just now · Expires in 30 days unless/,
     );
     expect(text).not.toContain("<script src");
   });
@@ -113,7 +113,7 @@ describe("disconnecting", () => {
     const { app, callGateway, refresh } = await connectGatewayApp(["workspace:session", "ai:use"]);
     expect(await callGateway()).toBe(200);
     expect((await browser.get(pathOf(app))).words).toContain(
-      "What happens Its tokens will stop working, so that it can no longer use AI for you. What it has stored",
+      "What happens Its tokens stop working, so it can no longer use AI on your behalf. Data it already has",
     );
     expect(await callGateway()).toBe(200);
     const answer = await browser.post(pathOf(app), {});
@@ -121,10 +121,10 @@ describe("disconnecting", () => {
     expect([await callGateway(), await refresh()]).toEqual([401, 401]);
     expect(await active()).toBe(true);
     const { words } = await browser.get(list);
-    expect(words).toContain("The app is disconnected. What it held of your account no longer works.");
+    expect(words).toContain("App disconnected. It no longer has access to your account.");
     expect(words).not.toContain("Scribe");
     expect(words).toContain("Field notes");
-    expect((await browser.get(list)).words).not.toContain("The app is disconnected");
+    expect((await browser.get(list)).words).not.toContain("App disconnected");
     expect(await eventsOf()).toEqual([["app_disconnected", { app: "Scribe" }]]);
     expect((await browser.get("/settings/security/activity")).words).toContain("Disconnected an app Scribe");
   });
@@ -135,7 +135,7 @@ describe("disconnecting", () => {
     expect(await active()).toBe(false);
     expect(await eventsOf()).toEqual([["app_disconnected", { app: "Field notes" }]]);
     await browser.post(pathOf(notes), {});
-    expect((await browser.get(list)).words).toContain("That app was disconnected already.");
+    expect((await browser.get(list)).words).toContain("That app was already disconnected.");
   });
 
   test("by a link of before leads back to the list, which says that it was done", async () => {
@@ -144,7 +144,7 @@ describe("disconnecting", () => {
     const answer = await browser.get(pathOf(notes));
     expect([answer.status, answer.location]).toEqual([302, list]);
     const { words } = await browser.get(list);
-    expect(words).toContain("That app was disconnected already.");
+    expect(words).toContain("That app was already disconnected.");
     expect(words).not.toContain("Field notes");
   });
 

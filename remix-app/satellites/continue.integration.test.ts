@@ -31,7 +31,7 @@ test("what the app may do is listed before the click", async () => {
   const { words } = await openPage();
   const rights = words.slice(0, words.indexOf("Continue as"));
   expect(rights).toContain(
-    "What Notes may do Sees your name, email and picture Sees your workspaces and your role in each Renames workspaces whose settings you manage",
+    "Notes will be able to See your name, email and picture See your workspaces and your role in each Rename workspaces whose settings you manage",
   );
 });
 

@@ -116,7 +116,7 @@ describe("the list of what can open an account", () => {
     const { fields, boxes } = await list(browser);
     const { [boxes[`passkey:${passkey}`]?.name ?? ""]: _, ...kept } = fields;
     expect(await browser.post(path, kept)).toMatchObject({ status: 303, location: `${security}#access` });
-    expect((await browser.get(security)).words).toContain("The selected items are removed. You confirmed the rest.");
+    expect((await browser.get(security)).words).toContain("The selected items are removed, and the rest is confirmed.");
     expect(await query("select from auth.identities where id = $1", [identity])).toEqual([]);
     const after = await list(browser);
     expect(Object.keys(after.boxes).sort()).toEqual([`passkey:${passkey}`, "password"].sort());
@@ -149,7 +149,7 @@ describe("the list of what can open an account", () => {
     const { [boxes[`passkey:${passkey}`]?.name ?? ""]: _, ...kept } = fields;
     await browser.post(path, kept);
     const { words } = await browser.get(security);
-    expect(words).toContain("You confirmed everything that can open your account.");
+    expect(words).toContain("You confirmed every way into your account.");
     expect(words).not.toContain("Unconfirmed");
   });
 
@@ -185,7 +185,7 @@ describe("the list of what can open an account", () => {
     const key = `authenticator:${app.factorId}`;
     expect(boxes[key]?.checked).toBe(false);
     const refused = await browser.post(path, { ...fields, [boxes[key]?.name ?? ""]: key });
-    expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("must have an authenticator app")]);
+    expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("requires an authenticator app")]);
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toHaveLength(1);
   });
 
@@ -267,7 +267,7 @@ describe("after a password reset", () => {
     const { browser, location } = await openResetMail();
     expect(location).toBe("/mfa?returnUrl=%2Freset-password");
     const { text, words } = await browser.get(location ?? "");
-    expect(words).toContain("Did you not add this authenticator app?");
+    expect(words).toContain("Didn’t add this authenticator app?");
     const review = `${path}?${new URLSearchParams({ returnUrl: "/reset-password" })}`;
     expect(text).toContain(`href="${review}"`);
     const page = await list(browser, review);
@@ -282,7 +282,7 @@ describe("after a password reset", () => {
     await insertAuthenticators(person, ["Phone"]);
     const { browser, location } = await openResetMail();
     expect(location).toBe("/mfa?returnUrl=%2Freset-password");
-    expect((await browser.get(location ?? "")).words).not.toContain("Did you not add this authenticator app?");
+    expect((await browser.get(location ?? "")).words).not.toContain("Didn’t add this authenticator app?");
     expect((await browser.get(path)).location).toBe(`/mfa?${new URLSearchParams({ returnUrl: path })}`);
   });
 });

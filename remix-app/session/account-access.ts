@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { deviceName } from "../activity/device-name.ts";
+import { passkeyName } from "../activity/passkey-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
@@ -14,6 +15,7 @@ const listedWay = z.object({
   id: z.string().nullable(),
   name: z.string().nullable(),
   userAgent: z.string().nullable(),
+  /** Of an identity its provider, of a passkey its AAGUID. */
   provider: z.string().nullable(),
   addedAt: utcText,
   lastUsedAt: utcText.nullable(),
@@ -28,9 +30,12 @@ const listedWay = z.object({
   unconfirmed: z.boolean(),
 });
 
-const way = listedWay.transform(({ userAgent, ...found }) =>
-  found.kind === "session" ? { ...found, name: found.name ?? deviceName(userAgent ?? "") } : found,
-);
+const way = listedWay.transform(({ userAgent, ...found }) => ({ ...found, name: nameOf({ userAgent, ...found }) }));
+
+function nameOf({ kind, name, userAgent, provider, device }: z.output<typeof listedWay>): string | null {
+  if (kind === "session") return name ?? deviceName(userAgent ?? "");
+  return kind === "passkey" ? passkeyName({ name, aaguid: provider, device }) : name;
+}
 
 const accountAccess = z.object({
   /** When the list was read; a confirmation covers what was added until then. */

@@ -43,7 +43,7 @@ describe("an account's sessions", () => {
     const sessions = await list(await account.signIn());
     expect(sessions.map(({ current }) => current)).toEqual([true, false]);
     const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-    const shape = { id: expect.any(String), createdAt: time, lastSeenAt: time, ip: address, aal: "aal1" };
+    const shape = { id: expect.any(String), createdAt: time, lastSeenAt: time, ip: address, place: null, aal: "aal1" };
     expect(sessions[1]).toEqual({ ...shape, current: false, userAgent });
     expect(Object.keys(sessions[0] ?? {}).sort()).toEqual([...Object.keys(shape), "current", "userAgent"].sort());
   });

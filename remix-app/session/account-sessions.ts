@@ -15,6 +15,7 @@ const rows = z.array(
     ip: z.string().nullable(),
     user_agent: z.string().nullable(),
     device: z.string().nullable(),
+    place: z.string().nullable(),
     method: z.string().nullable(),
     aal: z.string().nullable(),
     /** By which pages are ordered, to the microsecond. */
@@ -29,6 +30,8 @@ const listed = z.object({
   createdAt: z.iso.datetime(),
   lastSeenAt: z.iso.datetime(),
   ip: z.string().nullable(),
+  /** Where it was signed in, as a trusted proxy said: "Porto, Portugal". */
+  place: z.string().nullable(),
   userAgent: z.string().nullable(),
   aal: z.string(),
 });
@@ -85,6 +88,7 @@ export async function listSessions(
     ip: session.ip,
     userAgent: session.user_agent,
     device: session.device ?? deviceName(session.user_agent ?? ""),
+    place: session.place,
     method: session.method,
     aal: session.aal ?? "aal1",
   }));

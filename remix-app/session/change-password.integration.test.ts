@@ -30,8 +30,8 @@ describe("a changed password", () => {
     expect(answer.location).toBe("/settings/security#password");
     const { status, words } = await browser.get("/settings/security");
     expect(status).toBe(200);
-    expect(words).toContain("Your password is changed.");
-    expect((await browser.get("/settings/security")).words).not.toContain("Your password is changed.");
+    expect(words).toContain("Password changed.");
+    expect((await browser.get("/settings/security")).words).not.toContain("Password changed.");
     expect((await elsewhere.get("/settings/security")).location).toContain("/login");
     expect([(await signIn()).signedIn, (await signIn(renewed)).signedIn]).toEqual([false, true]);
     await expect.poll(() => newestMail("Your Gatehouse password was changed")).toBeDefined();
@@ -79,9 +79,9 @@ describe("a changed password", () => {
   test("is the first one of an account without, and named so", async () => {
     const { browser } = await signIn();
     await query("update auth.users set encrypted_password = '' where id = $1", [account.id]);
-    expect((await browser.get("/settings/security")).words).toContain("Set a password");
+    expect((await browser.get("/settings/security")).words).toContain("Set password");
     await browser.post(path, { password: renewed });
-    expect((await browser.get("/settings/security")).words).toContain("You have a password now.");
+    expect((await browser.get("/settings/security")).words).toContain("Password set.");
     expect((await signIn(renewed)).signedIn).toBe(true);
     await expect.poll(() => newestMail("A password was added to your Gatehouse account")).toBeDefined();
   });

@@ -39,11 +39,11 @@ export function ConfirmEmailChange({
       lead={
         email === null ? (
           <>
-            This sets the email of your account to <Address>{newEmail}</Address>.
+            The email of your account will be <Address>{newEmail}</Address>.
           </>
         ) : (
           <>
-            This changes the email of the account <Address>{email}</Address> to <Address>{newEmail}</Address>.
+            The email of your account will change from <Address>{email}</Address> to <Address>{newEmail}</Address>.
           </>
         )
       }
@@ -51,22 +51,22 @@ export function ConfirmEmailChange({
       <ErrorSummary id="confirm-error" form={message} />
       {otherAccount ? (
         <Notice tone="warn">
-          You are signed in as <Address>{otherAccount}</Address>. This link is for another account, and you stay signed
-          in as you are.
+          You’re signed in as <Address>{otherAccount}</Address>. This link is for another account. You’ll stay signed in
+          as you are.
         </Notice>
       ) : null}
       {email === null ? null : (
         <p>
           {agreed
-            ? `${mailbox === "current" ? newEmail : email} has confirmed already: this is the last step.`
-            : `Both addresses have to confirm; this link is for ${mailbox === "current" ? email : newEmail}.`}
+            ? `${mailbox === "current" ? newEmail : email} is already confirmed. This is the last step.`
+            : `Both addresses must be confirmed. This link is for ${mailbox === "current" ? email : newEmail}.`}
         </p>
       )}
       <Form method="post" action="/auth/confirm" data-once>
         {fields}
         <Button className="w-full">Confirm</Button>
       </Form>
-      <p className="text-muted">If you did not ask for this, leave it: nothing changes without you.</p>
+      <p className="text-muted">If you didn’t ask for this, close this page. Nothing changes unless you confirm.</p>
     </EntryPage>
   );
 }
@@ -85,10 +85,10 @@ export function EmailChangeConfirmed({
   if (complete) {
     return (
       <EntryPage
-        title="Your email is changed"
+        title="Email changed"
         lead={
           <>
-            From now on you sign in as <Address>{newEmail}</Address>.
+            You now sign in as <Address>{newEmail}</Address>.
           </>
         }
       >
@@ -101,11 +101,10 @@ export function EmailChangeConfirmed({
   const [confirmed, missing] = mailbox === "current" ? [email, newEmail] : [newEmail, email];
   return (
     <EntryPage
-      title="One mailbox to go"
+      title="One more confirmation"
       lead={
         <>
-          <Address>{confirmed}</Address> has confirmed. Now open the mail that we sent to <Address>{missing}</Address>{" "}
-          and confirm there too.
+          <Address>{confirmed}</Address> is confirmed. Now open the link we sent to <Address>{missing}</Address>.
         </>
       }
     >
@@ -115,9 +114,9 @@ export function EmailChangeConfirmed({
         </ButtonLink>
       ) : null}
       <p>
-        No mail there?{" "}
+        Didn’t get it?{" "}
         <a className="link" href="/settings/profile#email">
-          Have both sent again
+          Resend both emails
         </a>
       </p>
     </EntryPage>

@@ -44,27 +44,27 @@ describe("a change of address", () => {
   ] as const)("counts once both have confirmed, %s, and is told to both", async (_, order) => {
     const { browser, answer } = await ask();
     expect(answer.location).toBe("/settings/profile#email");
-    expect(await profile(browser)).toContain("We emailed both addresses.");
+    expect(await profile(browser)).toContain("We sent a link to both addresses.");
     const [first = "", second = ""] = order(await confirmationLink(account.email), await confirmationLink(newEmail));
 
     const half = await confirm(first);
-    expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One mailbox to go") });
-    expect(await profile(browser)).toMatch(/has confirmed.*has yet to confirm|has yet to confirm.*has confirmed/s);
+    expect(half).toMatchObject({ status: 200, words: expect.stringContaining("One more confirmation") });
+    expect(await profile(browser)).toMatch(/Confirmed.*Not confirmed yet|Not confirmed yet.*Confirmed/s);
     expect((await signIn(newEmail)).signedIn).toBe(false);
     const asked = await openBrowser(base).get(new URL(second).pathname + new URL(second).search);
-    expect(asked.words).toContain("this is the last step");
+    expect(asked.words).toContain("This is the last step");
     // The link's page shows the new address, and only the first letter of the account's own.
     expect(asked.words).toContain(`${maskEmail(account.email)} to ${newEmail}`);
     expect(asked.text.replaceAll(newEmail, "")).not.toContain(account.email);
 
     const elsewhere = openBrowser(base);
     const whole = await confirm(second, elsewhere);
-    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Your email is changed") });
+    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Email changed") });
     expect(elsewhere.cookie()).not.toContain("auth-token");
     expect([(await signIn(newEmail)).signedIn, (await signIn()).signedIn]).toEqual([true, false]);
     const text = await profile(browser);
     expect(text).toContain(newEmail);
-    expect(text).not.toContain("yet to confirm");
+    expect(text).not.toContain("Not confirmed yet");
     for (const address of [account.email, newEmail]) await expect.poll(() => noticesTo(address)).toHaveLength(1);
     expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${quoted(newEmail)}`);
     const rows = await query(
@@ -78,8 +78,8 @@ describe("a change of address", () => {
     await ask();
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     const answers = await callAtOnce((nth) => confirm(links[nth % 2] ?? ""));
-    expect(answers.filter(({ words }) => words.includes("One mailbox to go"))).toHaveLength(1);
-    expect(answers.filter(({ words }) => words.includes("Your email is changed"))).toHaveLength(1);
+    expect(answers.filter(({ words }) => words.includes("One more confirmation"))).toHaveLength(1);
+    expect(answers.filter(({ words }) => words.includes("Email changed"))).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 410)).toHaveLength(atOnce - 2);
     await expect.poll(() => noticesTo(newEmail)).toHaveLength(1);
   });
@@ -88,13 +88,13 @@ describe("a change of address", () => {
     const { browser } = await signIn();
     await query("update auth.users set email = null where id = $1", [account.id]);
     expect((await browser.post("/settings/profile/email", { email: newEmail })).status).toBe(303);
-    expect(await profile(browser)).toMatch(/This account has none yet.*The email has a link to confirm/s);
+    expect(await profile(browser)).toMatch(/No email yet.*Open the link we sent to confirm it/s);
     const link = new URL(await confirmationLink(newEmail));
     expect((await openBrowser(base).get(link.pathname + link.search)).words).toContain(
-      "This sets the email of your account to",
+      "The email of your account will be",
     );
     const whole = await confirm(link.href, browser);
-    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Your email is changed") });
+    expect(whole).toMatchObject({ status: 200, words: expect.stringContaining("Email changed") });
     expect((await signIn(newEmail)).signedIn).toBe(true);
   });
 
@@ -104,7 +104,7 @@ describe("a change of address", () => {
       const link = await confirmationLink(address);
       for (const method of ["GET", "HEAD"]) await fetch(link, { method });
     }
-    expect(await profile(browser)).not.toContain("has confirmed");
+    expect(await profile(browser)).not.toContain("Confirmed");
   });
 
   test("taken back leaves both links dead and the address as it was", async () => {
@@ -112,7 +112,7 @@ describe("a change of address", () => {
     const links = [await confirmationLink(account.email), await confirmationLink(newEmail)];
     expect((await browser.post("/settings/profile/email-change", { do: "cancel" })).status).toBe(303);
     const text = await profile(browser);
-    expect(text).toContain("The change is canceled.");
+    expect(text).toContain("Email change canceled.");
     expect(text).not.toContain(newEmail);
     for (const link of links) {
       const { pathname, search } = new URL(link);
@@ -121,7 +121,7 @@ describe("a change of address", () => {
     }
     expect((await signIn()).signedIn).toBe(true);
     await browser.post("/settings/profile/email-change", { do: "cancel" });
-    expect(await profile(browser)).toContain("There is no pending change.");
+    expect(await profile(browser)).toContain("There’s no pending email change.");
   });
 
   test("sent again asks both anew, and the links of before are dead", async () => {
@@ -130,23 +130,23 @@ describe("a change of address", () => {
     await confirm(first);
     await passMailPause(account.email);
     await browser.post("/settings/profile/email-change", { do: "resend" });
-    expect(await profile(browser)).toContain("We emailed both addresses again.");
-    expect((await profile(browser)).match(/has yet to confirm/g)).toHaveLength(2);
+    expect(await profile(browser)).toContain("We sent new links to both addresses.");
+    expect((await profile(browser)).match(/Not confirmed yet/g)).toHaveLength(2);
     const link = await confirmationLink(account.email, { after: 1 });
     expect((await confirm(first)).status).toBe(410);
-    expect((await confirm(link)).words).toContain("One mailbox to go");
+    expect((await confirm(link)).words).toContain("One more confirmation");
   });
 
   test("is not sent again in its first three minutes, so that its links keep working", async () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
     await browser.post("/settings/profile/email-change", { do: "resend" });
-    expect(await profile(browser)).toContain("We sent an email a moment ago.");
+    expect(await profile(browser)).toContain("We just sent an email.");
     const { status, words, headers } = await browser.post("/settings/profile/email", { email: `other-${newEmail}` });
-    expect([status, words]).toEqual([429, expect.stringContaining("You can ask for others in 3 minutes.")]);
+    expect([status, words]).toEqual([429, expect.stringContaining("You can request new ones in 3 minutes.")]);
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(150);
     expect([await mailsTo(newEmail), await mailsTo(`other-${newEmail}`)]).toEqual([[expect.anything()], []]);
-    expect((await confirm(link)).words).toContain("One mailbox to go");
+    expect((await confirm(link)).words).toContain("One more confirmation");
   });
 
   test.each([
@@ -178,7 +178,7 @@ describe("a change of address", () => {
       await victim.post("/login", { email: other.email, password: other.password });
       const link = new URL(await confirmationLink(newEmail));
       const { words } = await victim.get(link.pathname + link.search);
-      expect(words).toContain(`You are signed in as ${other.email}`);
+      expect(words).toContain(`You’re signed in as ${other.email}`);
       expect(words).toContain("This link is for another account");
       await confirm(await confirmationLink(account.email), victim);
       await confirm(await confirmationLink(newEmail), victim);

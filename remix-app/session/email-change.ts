@@ -14,7 +14,7 @@ import type { User } from "./user.ts";
 const patienceMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
-const busy = "This link cannot be opened right now. Nothing was changed. Try again in a moment.";
+const busy = "We can’t open this link right now. Nothing has changed. Try again in a moment.";
 
 export const changeEmailSchema = z.object({ email: emailSchema });
 
@@ -84,7 +84,7 @@ export async function requestEmailChange(
     return { status: "sent" };
   }
   if (error.code === "over_email_send_rate_limit") {
-    return { status: "refused", httpStatus: 429, formErrors: ["We sent an email a moment ago. Try again later."] };
+    return { status: "refused", httpStatus: 429, formErrors: ["We just sent an email. Try again later."] };
   }
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message] };
   if (error.code === "insufficient_aal") {
@@ -99,7 +99,7 @@ export async function requestEmailChange(
 }
 
 function tooSoon(seconds: number): string {
-  return `We mailed links a moment ago. You can ask for others in ${waitInWords(seconds)}.`;
+  return `We just sent links. You can request new ones in ${waitInWords(seconds)}.`;
 }
 
 /**

@@ -11,7 +11,7 @@ import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 export interface EnterCodeProps {
-  /** Where the code was mailed to, masked. */
+  /** Where the code was sent, masked. */
   masked: string;
   /** True where the page's visitor is known to have the account; others must not learn whether it exists. */
   exists: boolean;
@@ -26,7 +26,7 @@ export interface EnterCodeProps {
   children: ReactNode;
 }
 
-/** The page that takes a mailed code, in the browser that asked for it. */
+/** Takes an emailed code, in the browser that asked for it. */
 export function EnterCode(props: EnterCodeProps) {
   const { masked, exists, resent, returnUrl, mailboxUrl, challenge, lastResult, hidden, children } = props;
   const [form, { code }] = useForm<{ code: string }>({ id: "email-code", lastResult });
@@ -38,7 +38,7 @@ export function EnterCode(props: EnterCodeProps) {
   );
   return (
     <EntryPage
-      title="Check your mail"
+      title="Check your email"
       lead={
         <Address>{`Enter the code we sent to ${masked}${exists ? "." : ", if there is an account for it."}`}</Address>
       }
@@ -57,7 +57,7 @@ export function EnterCode(props: EnterCodeProps) {
         <Field
           field={code}
           label="Code"
-          hint="It works once, for 15 minutes. Only enter it here: we never ask for it by phone, chat or email."
+          hint="Expires in 15 minutes. Enter it only here: we’ll never ask for it by phone, chat or email."
           type="text"
           inputMode="numeric"
           autoComplete="one-time-code"
@@ -71,14 +71,14 @@ export function EnterCode(props: EnterCodeProps) {
       <Form method="post" data-once className="space-y-4 border-line border-t pt-6">
         {fields}
         <input type="hidden" name="intent" value="resend" />
-        <h2 className="font-semibold text-large">No code yet?</h2>
+        <h2 className="font-semibold text-large">Didn’t get it?</h2>
         <p>
-          It can take a minute, and may be in your spam folder. We send one code or reset link every 3 minutes. If the
-          mail has a link to confirm your email, open that first.
+          It can take a minute. Check your spam folder. We send at most one code or reset link every 3 minutes. If the
+          email has a link to confirm your address, open that first.
         </p>
         <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">
-          Send another code
+          Resend code
         </Button>
       </Form>
       {children}

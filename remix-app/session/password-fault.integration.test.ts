@@ -38,7 +38,7 @@ test("a sign-in with a listed password leads to another one, and from there to w
   const browser = openBrowser(base);
   const { location } = await browser.post("/login", { email, password, returnUrl: "/settings/profile" });
   expect(location).toBe("/reset-password?listed=&returnUrl=%2Fsettings%2Fprofile");
-  expect((await browser.get(location ?? "")).words).toContain("Your password is on a list of common ones");
+  expect((await browser.get(location ?? "")).words).toContain("Your password is too common");
   expect((await browser.post(location ?? "", { password: email })).words).toContain(refusal);
   const changed = await browser.post(location ?? "", { password: "three unrelated words" });
   expect(changed.words).toContain("Your password is changed");
@@ -71,7 +71,7 @@ describe("a session that began with a listed password", () => {
     expect([bearer.status, (await bearer.json()).code]).toEqual([403, "FORBIDDEN"]);
 
     // Without its query, too.
-    expect((await browser.get("/reset-password")).words).toContain("Your password is on a list of common ones");
+    expect((await browser.get("/reset-password")).words).toContain("Your password is too common");
     expect((await browser.post(page, { password: email })).status).toBe(400);
     expect((await browser.get("/workspaces")).location).toContain(leadsBack);
     expect((await browser.post(page, { password: "three unrelated words" })).status).toBe(200);
@@ -155,5 +155,5 @@ test("the second step comes before the page that replaces a listed password", as
   expect((await browser.get(page)).location).toBe(location);
   const proved = await browser.post(location ?? "", { factorId: app.factorId, code: codeOf(app) });
   expect(proved.location).toBe(page);
-  expect((await browser.get(page)).words).toContain("Your password is on a list of common ones");
+  expect((await browser.get(page)).words).toContain("Your password is too common");
 });

@@ -104,7 +104,7 @@ export async function unlinkIdentity(context: AppLoadContext, { user, id }: { us
 }
 
 const refusals = {
-  last_method: "This is the only way to sign in to your account. Add a password, a passkey or another account first.",
+  last_method: "This is your only way to sign in. Add a password, a passkey or another account first.",
   not_unlinkable: "This is your account's own email. Change it in the settings.",
 } as const;
 

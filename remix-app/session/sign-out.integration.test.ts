@@ -110,6 +110,6 @@ test("a confirmation that the backend did not answer can be tried again", async 
   expect(response.status).toBe(503);
   const html = await response.text();
   expect(html).toContain("Reset your password");
-  expect(html).toContain("We cannot reach the sign-in service right now");
+  expect(html).toContain("We can’t reach the sign-in service right now");
   for (const [name, value] of Object.entries(link)) expect(html).toContain(`name="${name}" value="${value}"`);
 });

@@ -6,11 +6,11 @@ import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  removed: "The selected items are removed. You confirmed the rest.",
-  confirmed: "You confirmed everything that can open your account.",
+  removed: "The selected items are removed, and the rest is confirmed.",
+  confirmed: "You confirmed every way into your account.",
 };
 
-/** The way to the list of everything that can open the account. */
+/** Links to the list of every way into the account. */
 export function AccessCard({
   confirmedAt,
   unconfirmed,
@@ -25,19 +25,19 @@ export function AccessCard({
   return (
     <Card
       id="access"
-      title="What can open this account"
+      title="Account access"
       lead={
         confirmedAt ? (
           <>
-            You last checked this <RelativeTime at={confirmedAt} />.
+            You last reviewed every way into your account <RelativeTime at={confirmedAt} />.
           </>
         ) : (
-          "Check every way in, and remove what you do not recognize."
+          "Review every way into your account, and remove anything you don’t recognize."
         )
       }
       action={
         <ButtonLink href={accessPath}>
-          Check<span className="sr-only"> what can open this account</span>
+          Review<span className="sr-only"> account access</span>
         </ButtonLink>
       }
     >
@@ -46,8 +46,9 @@ export function AccessCard({
           <CardNotice notice={notice} card="access" words={words} />
           {unconfirmed > 0 ? (
             <Notice tone="warn">
-              {unconfirmed === 1 ? "One way in was" : `${unconfirmed} ways in were`} added without a confirmation of
-              your identity. Check {unconfirmed === 1 ? "it" : "them"} and remove what is not yours.
+              {unconfirmed === 1
+                ? "One way to sign in was added without confirming your identity. Review it, and remove it if it isn’t yours."
+                : `${unconfirmed} ways to sign in were added without confirming your identity. Review them, and remove any that aren’t yours.`}
             </Notice>
           ) : null}
         </div>

@@ -49,12 +49,12 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           Everything added since{" "}
           {confirmedAt ? (
             <>
-              your last check (<RelativeTime at={confirmedAt} />)
+              your last review (<RelativeTime at={confirmedAt} />)
             </>
           ) : (
             "the account was created"
           )}{" "}
-          is selected. Clear the box of anything you want to keep. This device stays signed in.
+          is selected. Deselect what you want to keep. This device stays signed in.
         </legend>
         <ul className="mt-1 divide-y divide-line">
           {ways.map((way, index) => (
@@ -191,7 +191,7 @@ function OtherSessions({
           {isNew ? <span className="font-medium text-accent text-small">New</span> : null}
         </p>
         <p id={`${id}-facts`} className="text-muted">
-          Last seen before the {listed} sessions above.
+          Last active before the {listed} sessions above.
         </p>
       </div>
     </li>
@@ -203,7 +203,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
   identity: { noun: "Account", verb: "Linked", used: "last used" },
   passkey: { noun: "Passkey", verb: "Added", used: "last used" },
   authenticator: { noun: "Authenticator app", verb: "Added", used: "last used" },
-  session: { noun: "Session", verb: "Signed in", used: "last seen" },
+  session: { noun: "Session", verb: "Signed in", used: "last active" },
   app: { noun: "App", verb: "Connected", used: "renewed" },
 };
 

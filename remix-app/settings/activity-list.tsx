@@ -10,7 +10,7 @@ import { RelativeTime } from "../ui/moment.tsx";
 export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
   return (
     <ul className="divide-y divide-line">
-      {events.map(({ id, kind, method, createdAt, device, ip, details }) => (
+      {events.map(({ id, kind, method, createdAt, device, place, ip, details }) => (
         <li key={id} className="flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0">
           <div className="min-w-0">
             <p className="font-medium">{eventLabel(kind)}</p>
@@ -23,7 +23,7 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
               <RelativeTime at={createdAt} />
             </p>
             <p>
-              <Dotted facts={[device, ip]} />
+              <Dotted facts={[device, place, ip]} />
             </p>
           </div>
         </li>
@@ -42,13 +42,13 @@ export function RecentActivityCard({ events }: { events: readonly ActivityEvent[
     <Card
       id="activity"
       title="Recent activity"
-      lead="Sign-ins and changes to your account. Check for anything you do not recognize."
-      action={events.length > 0 ? <ButtonLink href="/settings/security/activity">See all</ButtonLink> : null}
+      lead="Recent sign-ins and security changes. Check for anything you don’t recognize."
+      action={events.length > 0 ? <ButtonLink href="/settings/security/activity">View all activity</ButtonLink> : null}
     >
       {events.length > 0 ? (
         <ActivityList events={events} />
       ) : (
-        <p className="text-muted">Nothing yet. Your next sign-in will be the first entry.</p>
+        <p className="text-muted">No activity yet. Your next sign-in will appear here.</p>
       )}
     </Card>
   );

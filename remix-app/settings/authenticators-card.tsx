@@ -30,13 +30,11 @@ export function AuthenticatorsCard({
     <Card
       id="authenticators"
       title="Authenticator apps"
-      lead="With an authenticator app, signing in also requires a code from it."
+      lead="Require a code from an authenticator app when you sign in."
       action={<ButtonLink href={addPath}>Add app</ButtonLink>}
     >
       {authenticators.length === 0 ? (
-        <p className="text-muted">
-          No authenticator app yet. A code from your phone keeps others out even if they know your password.
-        </p>
+        <p className="text-muted">No authenticator apps yet. With one, your password alone isn’t enough to sign in.</p>
       ) : (
         <ul className="divide-y divide-line">
           {authenticators.map(({ id, name, createdAt, lastUsedAt }) => (
@@ -52,7 +50,7 @@ export function AuthenticatorsCard({
                   Added <RelativeTime at={createdAt} />
                   {lastUsedAt ? (
                     <>
-                      {" · "}last used <RelativeTime at={lastUsedAt} />
+                      {" · "}Last used <RelativeTime at={lastUsedAt} />
                     </>
                   ) : null}
                 </p>

@@ -12,8 +12,8 @@ export function ConnectedAppsCard() {
     <Card
       id="apps"
       title="Connected apps"
-      lead="Apps that you signed in to with this account. Each has its own session, which you can end."
-      action={<ButtonLink href={connectedAppsPath}>See apps</ButtonLink>}
+      lead="Apps you signed in to with this account."
+      action={<ButtonLink href={connectedAppsPath}>Manage apps</ButtonLink>}
     />
   );
 }
@@ -31,7 +31,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   return (
     <Card
       title={displayName}
-      lead={websites.join(", ") || "No website is registered for it."}
+      lead={websites.join(", ") || "No website registered"}
       action={
         <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
           Disconnect<span className="sr-only"> {displayName}</span>
@@ -40,8 +40,8 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
     >
       <ul className="divide-y divide-line">
         {session ? (
-          <HeldLine held={session} ends="at the latest">
-            <p className="font-medium">You are signed in to it</p>
+          <HeldLine held={session} ends="">
+            <p className="font-medium">Signed in</p>
             <ul className="list-disc pl-5">
               {rightsOfSession(session).map((right) => (
                 <li key={right}>{right}</li>
@@ -58,7 +58,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
         ))}
         {moreTokens > 0 ? (
           <li className="pt-3 text-muted">
-            {`It acts in ${moreTokens} more ${moreTokens === 1 ? "workspace" : "workspaces"}.`}
+            {`And ${moreTokens} more ${moreTokens === 1 ? "workspace" : "workspaces"}.`}
           </li>
         ) : null}
       </ul>
@@ -75,10 +75,10 @@ function HeldLine({ held, ends, children }: { held: HeldByApp; ends: string; chi
         Connected <RelativeTime at={connectedAt} />
         {renewedAt === connectedAt ? null : (
           <>
-            {" · "}renewed <RelativeTime at={renewedAt} />
+            {" · "}Renewed <RelativeTime at={renewedAt} />
           </>
         )}
-        {" · "}ends <RelativeTime at={endsAt} /> {ends}
+        {" · "}Expires <RelativeTime at={endsAt} /> {ends}
       </p>
     </li>
   );

@@ -2,25 +2,35 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 
-/** What ends an account, last on the page; and before it, everything that would be gone. */
-export function DangerZoneCard() {
+/** A copy of everything stored about the account. */
+export function YourDataCard() {
   return (
-    <Card id="danger-zone" title="Your data" lead="Download a copy of your data, or permanently delete your account.">
-      <div className="space-y-4">
-        <AccountForm
-          action="/settings/security/export"
-          className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2"
-        >
-          <p className="min-w-0 basis-72">Everything we hold about your account, as one JSON file.</p>
+    <Card
+      id="your-data"
+      title="Your data"
+      lead="Everything stored about your account, as one JSON file."
+      action={
+        <AccountForm action="/settings/security/export">
           <Button variant="secondary">Download your data</Button>
         </AccountForm>
-        <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 border-line border-t pt-4">
-          <p className="min-w-0 basis-72">Deleting the account cannot be undone.</p>
-          <ButtonLink href="/settings/security/delete-account" variant="danger">
-            Delete account
-          </ButtonLink>
-        </div>
-      </div>
-    </Card>
+      }
+    />
+  );
+}
+
+/** What cannot be undone, last on the page. */
+export function DangerZoneCard() {
+  return (
+    <Card
+      id="danger-zone"
+      danger
+      title="Delete account"
+      lead="Permanently deletes your account and its data. This can’t be undone."
+      action={
+        <ButtonLink href="/settings/security/delete-account" variant="danger">
+          Delete account
+        </ButtonLink>
+      }
+    />
   );
 }

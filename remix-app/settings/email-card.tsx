@@ -8,21 +8,21 @@ import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  sent: "We emailed both addresses. The change takes effect once both have confirmed.",
-  resent: "We emailed both addresses again. Earlier links no longer work.",
-  canceled: "The change is canceled. The links in the emails no longer work.",
-  none: "There is no pending change.",
+  sent: "We sent a link to both addresses. Your email changes once both are confirmed.",
+  resent: "We sent new links to both addresses. Earlier links no longer work.",
+  canceled: "Email change canceled. The links we sent no longer work.",
+  none: "There’s no pending email change.",
 };
 /** Where the account has no address yet. */
 const firstWords = {
   ...words,
-  sent: "We emailed the address. The change takes effect once you confirm it.",
-  resent: "We emailed the address again. The earlier link no longer works.",
-  canceled: "The change is canceled. The link in the email no longer works.",
+  sent: "We sent a link to the new address. Your email is set once you confirm it.",
+  resent: "We sent a new link. The earlier link no longer works.",
+  canceled: "Email change canceled. The link we sent no longer works.",
 };
 const failures = {
-  "too-soon": "We sent an email a moment ago. Wait a minute, then try again.",
-  failed: "We could not send the emails. Try again in a moment.",
+  "too-soon": "We just sent an email. Wait a minute, then try again.",
+  failed: "We couldn’t send the emails. Try again in a moment.",
 };
 const actionPath = "/settings/profile/email-change";
 
@@ -49,7 +49,7 @@ export function EmailCard({
             <Address>{email}</Address>
           </strong>
         ) : (
-          "This account has none yet."
+          "No email yet"
         )
       }
       action={<ButtonLink href="/settings/profile/email">{email ? "Change email" : "Add email"}</ButtonLink>}
@@ -77,8 +77,8 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
         <strong className="font-semibold">
           <Address>{change.newEmail}</Address>
         </strong>
-        , asked for <RelativeTime at={change.sentAt} />. {change.email === null ? "The" : "Each"} email has a link to
-        confirm:
+        , requested <RelativeTime at={change.sentAt} />.{" "}
+        {change.email === null ? "Open the link we sent to confirm it:" : "Open the link we sent to each address:"}
       </p>
       <dl className="space-y-1">
         {mailboxes.map(({ address, agreed }) => (
@@ -86,16 +86,16 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
             <dt className="min-w-0">
               <Address>{address}</Address>
             </dt>
-            <dd className={agreed ? "text-good" : "text-warn"}>{agreed ? "has confirmed" : "has yet to confirm"}</dd>
+            <dd className={agreed ? "text-good" : "text-warn"}>{agreed ? "Confirmed" : "Not confirmed yet"}</dd>
           </div>
         ))}
       </dl>
       <AccountForm action={actionPath} data-once className="flex flex-wrap gap-3">
         <Button variant="secondary" name="do" value="resend">
-          {change.email === null ? "Send the email again" : "Send the emails again"}
+          {change.email === null ? "Resend email" : "Resend emails"}
         </Button>
         <Button variant="secondary" name="do" value="cancel">
-          Take the change back
+          Cancel email change
         </Button>
         {mailboxUrl ? (
           <ButtonLink href={mailboxUrl} variant="quiet">

@@ -19,7 +19,7 @@ export interface LinkedAccountsCardProps {
 export function LinkedAccountsCard({ providers, nextCursor, notice }: LinkedAccountsCardProps) {
   if (providers.length === 0) return null;
   return (
-    <Card id="linked-accounts" title="Linked accounts" lead="Accounts at other providers that you can sign in with.">
+    <Card id="linked-accounts" title="Linked accounts" lead="Sign in with an account you already have.">
       {notice ? (
         <div className="mb-4">
           <Notice tone={notice.tone}>{notice.text}</Notice>
@@ -60,7 +60,7 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
           ))}
         </ul>
       ) : null}
-      {offered ? null : <p className="pl-6.5 text-muted">Signing in with {label} is switched off here.</p>}
+      {offered ? null : <p className="pl-6.5 text-muted">Signing in with {label} is turned off here.</p>}
     </li>
   );
 }

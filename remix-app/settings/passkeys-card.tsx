@@ -11,9 +11,9 @@ import type { SettingsNotice } from "./settings-notice.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
 const words = {
-  added: "Your passkey is added. It can sign in from now on.",
-  renamed: "Your passkey has its new name.",
-  deleted: "Your passkey is deleted. It no longer signs in.",
+  added: "Passkey added. You can now sign in with it.",
+  renamed: "Passkey renamed.",
+  deleted: "Passkey deleted. It no longer signs you in.",
 };
 
 /** The passkeys of the account: what there is, and the way to each change. */
@@ -28,19 +28,17 @@ export function PasskeysCard({
     <Card
       id="passkeys"
       title="Passkeys"
-      lead="Sign in by fingerprint, face or security key instead of a password."
+      lead="Sign in with your fingerprint, face or security key instead of a password."
       action={full ? null : <ButtonLink href="/settings/security/passkeys/new">Add passkey</ButtonLink>}
     >
       <CardNotice notice={notice} card="passkeys" words={words} />
       <div className="space-y-4">
         {passkeys === null ? (
-          <Notice tone="warn">We cannot read your passkeys right now. They still work. Try again in a moment.</Notice>
+          <Notice tone="warn">We can’t show your passkeys right now. They still work. Try again in a moment.</Notice>
         ) : null}
-        {full ? (
-          <Notice>You have {maxPasskeys} passkeys, the most an account can have. Delete one to add another.</Notice>
-        ) : null}
+        {full ? <Notice>You have {maxPasskeys} passkeys, the maximum. Delete one to add another.</Notice> : null}
         {passkeys?.length === 0 ? (
-          <p className="text-muted">No passkey yet. Add one on each device you sign in from.</p>
+          <p className="text-muted">No passkeys yet. Add one on each device you sign in from.</p>
         ) : null}
         {passkeys && passkeys.length > 0 ? (
           <ul className="-my-3 divide-y divide-line">
@@ -56,7 +54,7 @@ export function PasskeysCard({
 }
 
 function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: boolean }) {
-  const { id, name, createdAt, lastUsedAt } = passkey;
+  const { id, name, provider, device, createdAt, lastUsedAt } = passkey;
   const address = `/settings/security/passkeys/${id}`;
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-2 py-3">
@@ -66,13 +64,15 @@ function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: 
           {name} {unconfirmed ? <UnconfirmedMark /> : null}
         </p>
         <p className="text-muted text-small">
-          Added <RelativeTime at={createdAt} /> ·{" "}
+          {provider && provider !== name ? `${provider} · ` : null}
+          Added <RelativeTime at={createdAt} />
+          {device && device !== name ? ` from ${device}` : null} ·{" "}
           {lastUsedAt ? (
             <>
-              last used <RelativeTime at={lastUsedAt} />
+              Last used <RelativeTime at={lastUsedAt} />
             </>
           ) : (
-            "never used"
+            "Never used"
           )}
         </p>
       </div>

@@ -4,8 +4,8 @@ import { CardNotice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  changed: "Your password is changed. Every other device has been signed out.",
-  added: "You have a password now. Every other device has been signed out.",
+  changed: "Password changed. You’ve been signed out on all other devices.",
+  added: "Password set. You’ve been signed out on all other devices.",
 };
 
 /** Whether the account has a password, and where to change it. */
@@ -14,12 +14,8 @@ export function PasswordCard({ exists, notice }: { exists: boolean; notice: Sett
     <Card
       id="password"
       title="Password"
-      lead={
-        exists ? "You can sign in with your email and a password." : "This account has none: you sign in another way."
-      }
-      action={
-        <ButtonLink href="/settings/security/password">{exists ? "Change password" : "Set a password"}</ButtonLink>
-      }
+      lead={exists ? "Sign in with your email and password." : "You don’t have a password. You sign in another way."}
+      action={<ButtonLink href="/settings/security/password">{exists ? "Change password" : "Set password"}</ButtonLink>}
     >
       <CardNotice notice={notice} card="password" words={words} />
     </Card>

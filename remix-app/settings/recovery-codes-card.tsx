@@ -11,17 +11,21 @@ export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt
     <Card
       id="recovery-codes"
       title="Recovery codes"
-      lead="If you lose your authenticator app, one of them lets you set up another."
+      lead="If you lose your authenticator app, use one of these codes to set up another."
       action={<ButtonLink href="/mfa/recovery-codes">Create new codes</ButtonLink>}
     >
       {left <= fewCodes ? (
         <Notice tone="warn">
-          {left === 0 ? "No code is left." : left === 1 ? "One code is left." : `${left} codes are left.`} Create new
-          ones, or losing your app may lock you out.
+          {left === 0
+            ? "You have no codes left."
+            : left === 1
+              ? "You have 1 code left."
+              : `You have ${left} codes left.`}{" "}
+          Create new codes, or you may be locked out if you lose your app.
         </Notice>
       ) : (
         <p>
-          {left} unused codes
+          {left} codes left
           {createdAt ? (
             <span className="text-muted">
               , created <RelativeTime at={createdAt} />

@@ -7,15 +7,16 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { countText } from "../ui/count-text.ts";
+import { Dotted } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  one: "That device is signed out.",
-  others: "Every other device is signed out.",
-  over: "That device was signed out already.",
+  one: "Device signed out.",
+  others: "All other devices are signed out.",
+  over: "That device was already signed out.",
 };
 const actionPath = "/settings/security/sessions";
 
@@ -37,7 +38,7 @@ export function SessionsCard({
     <Card
       id="sessions"
       title="Sessions"
-      lead="Where you are signed in. Sign out of any session you do not recognize, then change your password."
+      lead="Devices signed in to your account. If you don’t recognize one, sign it out and change your password."
       action={
         count > 1 ? (
           <AccountForm action={actionPath} data-once>
@@ -61,9 +62,9 @@ export function SessionsCard({
       ) : null}
       <PageNav label="Pages of sessions" nextCursor={nextCursor} param="sessions" card="sessions" />
       <p className="mt-4 text-muted">
-        Signed in on a phone too?{" "}
+        Signed in on your phone?{" "}
         <a className="link" href={detour("/qr", securityPath)}>
-          Renew this session with it
+          Use it to confirm it’s you on this device
         </a>
         .
       </p>
@@ -72,9 +73,9 @@ export function SessionsCard({
 }
 
 function SessionLine({ session }: { session: AccountSession }) {
-  const { id, current, device, ip, aal, method, createdAt, lastSeenAt } = session;
+  const { id, current, device, place, ip, aal, method, createdAt, lastSeenAt } = session;
   const Icon = /\b(iOS|Android)\b/.test(device) ? Smartphone : Monitor;
-  const how = [method && methodLabel(method), aal === "aal1" ? null : "second step"].filter(Boolean).join(" + ");
+  const how = [method && methodLabel(method), aal === "aal1" ? null : "second step"].filter(Boolean).join(" and ");
   return (
     <li className="flex flex-wrap items-start gap-x-3 gap-y-2 py-3 first:pt-0 last:pb-0">
       <Icon aria-hidden="true" className="mt-0.5 size-4 shrink-0 text-muted" />
@@ -83,18 +84,20 @@ function SessionLine({ session }: { session: AccountSession }) {
           <span className="font-medium">{device}</span>
           {current ? <span className="font-medium text-good text-small">This device</span> : null}
         </p>
+        {place || ip ? (
+          <p className="wrap-anywhere text-muted">
+            <Dotted facts={[place, ip]} />
+          </p>
+        ) : null}
         <p className="text-muted">
           {current ? (
             "Active now"
           ) : (
             <>
-              Last seen <RelativeTime at={lastSeenAt} />
+              Last active <RelativeTime at={lastSeenAt} />
             </>
           )}
-          {ip ? ` · ${ip}` : ""}
-        </p>
-        <p className="text-muted">
-          Signed in <RelativeTime at={createdAt} />
+          {" · "}Signed in <RelativeTime at={createdAt} />
           {how ? ` · ${how}` : ""}
         </p>
       </div>

@@ -33,7 +33,7 @@ test("HEAD leaves it where it is, for the page that somebody sees", () => {
 test.each([
   ["linked", "good", "GitHub account is linked"],
   ["unlinked", "good", "GitHub account is unlinked"],
-  ["already_linked", "warn", "linked already"],
+  ["already_linked", "warn", "already linked"],
 ] as const)("the linked-accounts card says what became of an account: %s", (outcome, tone, text) => {
   const left = cookieLeft((context) => leaveNotice(context, linkNotice("github", outcome)));
   const taken = takeNotice(contextOf(left), requestBy("GET"));

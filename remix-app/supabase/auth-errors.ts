@@ -13,7 +13,7 @@ const challengeRefused: AuthFailure = {
 };
 const unreachable: AuthFailure = {
   status: 503,
-  message: "We cannot reach the sign-in service right now. Nothing was changed. Try again in a moment.",
+  message: "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",
 };
 
 /**

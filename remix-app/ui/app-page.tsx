@@ -4,6 +4,7 @@ import { AccountMenu } from "./account-menu.tsx";
 import { Link, SectionLink } from "./link.tsx";
 import { Mark } from "./mark.tsx";
 import { UntilNextPage } from "./next-page.tsx";
+import { PageFooter } from "./page-footer.tsx";
 import { useSite } from "./site.ts";
 
 export interface AppPageProps {
@@ -60,22 +61,25 @@ export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
       </header>
       <div className={nav ? "min-h-[calc(100dvh-3.5625rem)] lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]" : undefined}>
         {nav}
-        <main
-          id="content"
-          tabIndex={-1}
-          className="@container mx-auto w-full max-w-5xl px-4 py-6 outline-none sm:py-8 lg:col-start-2 lg:px-8"
-        >
-          <UntilNextPage>
-            <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
-              <div className="min-w-0 flex-1 basis-56 space-y-1">
-                <h1 className="font-semibold text-display tracking-tight">{title}</h1>
-                {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+        <div className="flex min-w-0 flex-col lg:col-start-2">
+          <main
+            id="content"
+            tabIndex={-1}
+            className="@container mx-auto w-full max-w-5xl px-4 py-6 outline-none sm:py-8 grow lg:px-8"
+          >
+            <UntilNextPage>
+              <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+                <div className="min-w-0 flex-1 basis-56 space-y-1">
+                  <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+                  {lead ? <p className="max-w-prose text-large text-muted">{lead}</p> : null}
+                </div>
+                {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
               </div>
-              {actions ? <div className="flex flex-wrap gap-2">{actions}</div> : null}
-            </div>
-            {children}
-          </UntilNextPage>
-        </main>
+              {children}
+            </UntilNextPage>
+          </main>
+          <PageFooter />
+        </div>
       </div>
     </>
   );

@@ -6,6 +6,7 @@ export function Card({
   title,
   lead,
   action,
+  danger = false,
   children,
 }: {
   /** For links that lead to it. */
@@ -13,10 +14,15 @@ export function Card({
   title: string;
   lead?: ReactNode;
   action?: ReactNode;
+  /** What it does cannot be undone. */
+  danger?: boolean;
   children?: ReactNode;
 }) {
   return (
-    <section id={id} className="min-w-0 scroll-mt-6 rounded-card border border-line bg-surface">
+    <section
+      id={id}
+      className={`min-w-0 scroll-mt-6 rounded-card border bg-surface ${danger ? "border-bad/40" : "border-line"}`}
+    >
       <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3 px-4 pt-4 sm:px-5 sm:pt-5">
         <div className="min-w-0 flex-1 basis-56 space-y-1">
           <h2 className="font-semibold text-large">{title}</h2>

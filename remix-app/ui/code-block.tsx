@@ -1,5 +1,5 @@
 /** Code to take away, on pages that are not hydrated: the button is there where its script runs. */
-export function CodeBlock({ label, code }: { label: string; code: string }) {
+export function CodeBlock({ label, name, code }: { label: string; name?: string; code: string }) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">
       <figcaption className="flex min-h-9 items-center justify-between gap-4 border-line border-b bg-sunken py-1 pr-1 pl-3">
@@ -11,11 +11,15 @@ export function CodeBlock({ label, code }: { label: string; code: string }) {
           className="h-7 shrink-0 cursor-pointer rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink"
         >
           <span aria-live="polite">Copy</span>
-          <span className="sr-only"> {label}</span>
+          <span className="sr-only">
+            {" "}
+            {label}
+            {name ? `: ${name}` : ""}
+          </span>
         </button>
       </figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be within the keyboard's reach */}
-      <pre tabIndex={0} className="overflow-x-auto p-3 font-mono text-small leading-5 -outline-offset-2">
+      <pre tabIndex={0} className="max-h-96 overflow-auto p-3 font-mono text-small leading-5 -outline-offset-2">
         <code>{code}</code>
       </pre>
     </figure>

@@ -65,13 +65,13 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
     <>
       <ol className="list-decimal space-y-1 pl-5">
         <li>Open your authenticator app and add an account.</li>
-        <li>Scan the code, or type in the key.</li>
-        <li>Enter the 6 digits that the app shows then.</li>
+        <li>Scan the QR code, or enter the key.</li>
+        <li>Enter the 6-digit code the app shows.</li>
       </ol>
       <QrCodeImage {...qrCode} label="QR code for your authenticator app" />
       <Copyable label="Key" text={secret} shown={secret.match(/.{1,4}/g)?.join(" ") ?? secret} />
       <p>
-        Is the app on this device?{" "}
+        App on this device?{" "}
         <a className="link" href={uri}>
           Open it
         </a>

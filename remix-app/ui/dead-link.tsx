@@ -1,38 +1,59 @@
 import { ButtonLink } from "./button.tsx";
 import { EntryPage } from "./entry-page.tsx";
 
-const notOurs = {
-  title: "This link does not sign you in",
-  lead: "We do not sign people in by a link. Sign in on our page, or choose a new password if you have none.",
-  way: { href: "/forgot-password", label: "Choose a new password" },
+interface Words {
+  title: string;
+  lead: string;
+  /** What else to do than sign in. */
+  way: { href: string; label: string };
+  /** Whether that is what most people need. */
+  newLinkFirst?: boolean;
+}
+
+const notOurs: Words = {
+  title: "This link can’t sign you in",
+  lead: "We don’t use sign-in links. Sign in as usual, or set a new password if you don’t have one.",
+  way: { href: "/forgot-password", label: "Set a new password" },
 };
-const dead = {
+const dead: Words = {
   title: "This link no longer works",
-  lead: "It was used already, it is too old, or it is incomplete. If you confirmed before, just sign in.",
+  lead: "This link has expired or was already used. If you’ve already confirmed your email, sign in.",
   way: { href: "/signup/check-mail", label: "Get a new link" },
 };
-const byType: Record<string, typeof dead> = {
+const byType: Record<string, Words> = {
   magiclink: notOurs,
   email: notOurs,
-  recovery: { ...dead, way: { href: "/forgot-password", label: dead.way.label } },
-  email_change: { ...dead, way: { href: "/settings/profile#email", label: "See your email settings" } },
+  recovery: {
+    ...dead,
+    lead: "This link has expired or was already used. Get a new one to reset your password.",
+    way: { href: "/forgot-password", label: dead.way.label },
+    newLinkFirst: true,
+  },
+  email_change: {
+    ...dead,
+    lead: "This link has expired or was already used. Your email settings show whether the change is complete.",
+    way: { href: "/settings/profile#email", label: "Go to email settings" },
+    newLinkFirst: true,
+  },
   invite: {
     ...dead,
-    lead: "It was used already, it is too old, or a newer one was sent. Sign in if you accepted it, or ask for another invitation.",
+    lead: "This invitation has expired, was already used, or was replaced by a newer one. If you’ve already accepted it, sign in. Otherwise ask for a new invitation.",
     way: { href: "/signup", label: "Create an account" },
   },
 };
 
-/** Says that a mailed link does nothing any more, and what to do next for its kind. */
+/** Says that an emailed link no longer works, and what to do next for its kind. */
 export function DeadLink({ type }: { type: string | null }) {
-  const { title, lead, way } = (type && Object.hasOwn(byType, type) && byType[type]) || dead;
+  const { title, lead, way, newLinkFirst } = (type && Object.hasOwn(byType, type) && byType[type]) || dead;
+  const ways = [{ href: "/login", label: "Sign in" }, way];
   return (
     <EntryPage title={title} lead={lead}>
-      <div className="flex flex-wrap gap-3">
-        <ButtonLink href="/login" variant="primary">
-          Sign in
-        </ButtonLink>
-        <ButtonLink href={way.href}>{way.label}</ButtonLink>
+      <div className="space-y-3">
+        {(newLinkFirst ? ways.reverse() : ways).map(({ href, label }, index) => (
+          <ButtonLink key={href} href={href} variant={index === 0 ? "primary" : "secondary"} className="w-full">
+            {label}
+          </ButtonLink>
+        ))}
       </div>
     </EntryPage>
   );

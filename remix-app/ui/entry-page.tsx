@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Mark } from "./mark.tsx";
+import { FooterLinks } from "./page-footer.tsx";
 import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -30,6 +31,7 @@ export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPa
       </main>
       <footer className="flex items-center justify-between gap-4 py-8">
         {themeSwitch ? <ThemeSwitch current={site?.theme ?? "system"} /> : null}
+        <FooterLinks />
       </footer>
     </div>
   );

@@ -44,11 +44,11 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
 }
 
 /** The way out of a page that one cannot or will not pass: of this account, the others of the browser stay. */
-export function SignOutForm() {
+export function SignOutForm({ quiet = false }: { quiet?: boolean }) {
   return (
     <AccountForm action="/accounts" reloadDocument>
       <input type="hidden" name="intent" value="sign_out" />
-      <Button variant="secondary" className="w-full">
+      <Button variant={quiet ? "quiet" : "secondary"} className="w-full">
         Sign out
       </Button>
     </AccountForm>

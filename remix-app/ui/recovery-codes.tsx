@@ -8,16 +8,14 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
   const fileName = `${name.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "-")}-recovery-codes.txt`;
   const text = [
     `${name} recovery codes for ${email}`,
-    "Each works once. One removes the account's authenticator apps, so that you can add a new one.",
+    "Each code works once. Using one removes the account's authenticator apps, so you can add a new one.",
     "",
     ...codes,
     "",
   ].join("\n");
   return (
     <div data-shown-once className="space-y-4">
-      <Notice tone="warn">
-        Keep them where you find them without your phone. They are shown this once; ones from before no longer work.
-      </Notice>
+      <Notice tone="warn">Keep them somewhere you can reach without your phone. Earlier codes no longer work.</Notice>
       <ul
         aria-label="Recovery codes"
         className="grid grid-cols-1 gap-x-6 gap-y-1 rounded-card border border-line bg-surface px-4 py-3 font-mono sm:grid-cols-2"

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Mark } from "./mark.tsx";
+import { PageFooter } from "./page-footer.tsx";
 import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -67,6 +68,7 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
           {children}
         </main>
       </div>
+      <PageFooter />
     </>
   );
 }

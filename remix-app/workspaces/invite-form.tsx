@@ -6,7 +6,7 @@ import { PostForm } from "../ui/post-form.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import { roleLabel } from "./roles.ts";
 
-/** Asks someone in by email, as one of the roles that the inviter may give. */
+/** Invites someone by email, with one of the roles that the inviter may give. */
 export function InviteForm({
   roles,
   email,
@@ -80,10 +80,10 @@ export function InvitationList({
   here: string;
   now: string;
 }) {
-  if (invitations.length === 0) return <p className="mt-5 text-muted">No invitation is open.</p>;
+  if (invitations.length === 0) return <p className="mt-5 text-muted">No pending invitations.</p>;
   return (
     <>
-      <h3 className="mt-6 font-medium">Open invitations</h3>
+      <h3 className="mt-6 font-medium">Pending invitations</h3>
       <ul>
         {invitations.map(({ id, email, role, sentAt, expiresAt }) => (
           <li
@@ -93,7 +93,7 @@ export function InvitationList({
             <div className="min-w-0">
               <p className="wrap-anywhere">{email}</p>
               <p className="text-muted text-small">
-                {roleLabel(role)} · sent <Moment at={sentAt} now={now} /> · {expiresAt > now ? "ends" : "ended"}{" "}
+                {roleLabel(role)} · Sent <Moment at={sentAt} now={now} /> · {expiresAt > now ? "Expires" : "Expired"}{" "}
                 <Moment at={expiresAt} now={now} />
               </p>
             </div>

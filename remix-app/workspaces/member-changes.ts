@@ -29,8 +29,7 @@ export interface MemberOutcome {
   leftWorkspace: boolean;
 }
 
-const stillOpen =
-  "An invitation for this email is open, and its link works. Send another in a few minutes, or withdraw it first.";
+const stillOpen = "There’s already a pending invitation for this email. Withdraw it, or send another in a few minutes.";
 
 const done = (message: string): MemberOutcome => ({
   done: message,
@@ -82,35 +81,35 @@ export async function applyMemberChange(
         await attempt.settle("void");
         if (created.error.code === "23505") return { ...failed(stillOpen), aboutEmail: true };
         if (created.error.code === "PT409")
-          return failed("Too many invitations are open. Withdraw one that you do not need first.");
+          return failed("There are too many pending invitations. Withdraw one you don’t need first.");
         if (created.error.code === "PT429") {
           const seconds = Number(created.error.details);
           context.retryAfter(seconds);
-          return failed(`You sent many invitations. You can send the next one in ${waitInWords(seconds)}.`, 429);
+          return failed(`You’ve sent too many invitations. You can send the next one in ${waitInWords(seconds)}.`, 429);
         }
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
       await attempt.settle(sent ? "succeeded" : "void");
-      if (!sent) return failed(`The mail to ${change.email} could not be sent. Invite them again in a moment.`, 503);
+      if (!sent) return failed(`We couldn’t send the email to ${change.email}. Try again in a moment.`, 503);
       return done(`We sent an invitation to ${change.email}.`);
     }
     case "withdraw": {
       const error = await withdrawInvitation(user, { workspaceId, invitationId: change.invitationId });
       if (error) throw refused(error);
-      return done("The invitation no longer works.");
+      return done("Invitation withdrawn.");
     }
     case "change_role": {
       const error = await changeRole(user, { workspaceId, userId: change.userId, roleId: change.roleId });
       if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
       if (error) throw refused(error);
-      return done("The role is changed.");
+      return done("Role changed.");
     }
     case "remove": {
       const error = await removeMember(user, { workspaceId, userId: change.userId });
       if (error?.code === "PT409") return failed("A workspace needs an owner. Make someone else an owner first.");
       if (error) throw refused(error);
-      return { ...done("They no longer have access."), leftWorkspace: change.userId === user.id };
+      return { ...done("Member removed."), leftWorkspace: change.userId === user.id };
     }
   }
 }

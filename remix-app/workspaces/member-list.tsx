@@ -1,3 +1,4 @@
+import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { Select } from "../ui/field.tsx";
@@ -26,13 +27,13 @@ export interface MemberListProps {
   now: string;
 }
 
-/** Members with their roles; who manages them changes roles here, and everybody may leave. */
+/** Members with their roles, and with their emails for those who manage members. */
 export function MemberList({ members, me, manages, assignable, here, ask, now }: MemberListProps) {
-  if (members.length === 0) return <p className="text-muted">Nobody of that name is in this workspace.</p>;
+  if (members.length === 0) return <p className="text-muted">No members match your search.</p>;
   return (
     <ul>
       {members.map((member) => {
-        const { userId, name, roleId, role, joinedAt } = member;
+        const { userId, name, email, roleId, role, joinedAt } = member;
         const mayChange = manages && assignable.some(({ id }) => id === roleId);
         const self = userId === me;
         return (
@@ -45,8 +46,13 @@ export function MemberList({ members, me, manages, assignable, here, ask, now }:
                 <bdi>{name}</bdi>
                 {self ? <span className="text-muted"> (you)</span> : null}
               </p>
+              {email ? (
+                <p className="wrap-anywhere text-muted">
+                  <Address>{email}</Address>
+                </p>
+              ) : null}
               <p className="text-muted text-small">
-                {roleLabel(role)} · joined <Moment at={joinedAt} now={now} />
+                {roleLabel(role)} · Joined <Moment at={joinedAt} now={now} />
               </p>
             </div>
             <div className="flex flex-wrap items-end gap-2">
@@ -108,7 +114,7 @@ function RoleChoice({ member: { userId, name, roleId }, assignable, here }: Role
 export function RoleChange(props: RoleChangeProps) {
   const { member, here } = props;
   return (
-    <ConfirmCard title={`Change the role of ${member.name}`} lead="It holds from now on." cancelTo={here}>
+    <ConfirmCard title={`Change the role of ${member.name}`} lead="Takes effect immediately." cancelTo={here}>
       <RoleChoice {...props} />
     </ConfirmCard>
   );
@@ -133,8 +139,8 @@ export function Removal({
       title={self ? `Leave ${workspace}?` : `Remove ${name} from ${workspace}?`}
       lead={
         self
-          ? "You lose access at once. To come back you need a new invitation."
-          : "They lose access at once, in satellite apps too. To come back they need a new invitation."
+          ? "You lose access immediately. To come back, you’ll need a new invitation."
+          : "They lose access immediately, including in connected apps. To come back, they’ll need a new invitation."
       }
       cancelTo={here}
     >

@@ -13,6 +13,7 @@ const memberRow = z.object({
   is_owner: z.boolean(),
   joined_at: z.string(),
   sorts_as: z.string(),
+  email: z.string().nullable(),
 });
 const roleRow = z.object({
   id: z.uuid(),
@@ -24,6 +25,8 @@ const roleRow = z.object({
 export interface Member {
   userId: string;
   name: string;
+  /** For members who manage members, and for the member; null for everyone else. */
+  email: string | null;
   roleId: string;
   role: string;
   isOwner: boolean;
@@ -38,7 +41,7 @@ type Place = { workspaceId: string; requestId: string };
 interface MemberQuery extends Place {
   limit: number;
   cursor?: string | null;
-  /** Part of a name, in any case. */
+  /** Part of a name, or of an email that the caller may see, in any case. */
   search?: string;
   roleId?: string;
   userId?: string;
@@ -73,9 +76,10 @@ export async function listMembers(
     limit,
     cursorOf: ({ is_owner, sorts_as, user_id }) => writeKeyCursor([String(is_owner), sorts_as, user_id]),
   });
-  const members = records.map(({ user_id, name, role_id, role, is_owner, joined_at }) => ({
+  const members = records.map(({ user_id, name, email, role_id, role, is_owner, joined_at }) => ({
     userId: user_id,
     name,
+    email,
     roleId: role_id,
     role,
     isOwner: is_owner,

@@ -47,24 +47,24 @@ export async function applySettingsChange(
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
       // Row-level security would not have it changed.
       if (error?.code === "PT404") {
-        throw problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
+        throw problem("FORBIDDEN", { requestId, detail: "Your role doesn’t allow you to change the name." });
       }
       if (error) throw workspaceProblem(error, { requestId });
-      return done("The name is changed.");
+      return done("Name changed.");
     }
     case "transfer": {
       const error = await transferOwnership(user, { workspaceId: workspace.id, userId: change.userId });
-      if (error?.code === "PT404") return failed("heir", "They are no longer a member. Choose someone else.");
+      if (error?.code === "PT404") return failed("heir", "They’re no longer a member. Choose someone else.");
       if (error) throw workspaceProblem(error, { requestId });
       const details = { workspace: workspace.name };
       await recordEvent(context, { userId: user.id, kind: "workspace_handed_over", details });
-      return done("The workspace has a new owner. You are an admin of it now.");
+      return done("Ownership transferred. You’re now an admin.");
     }
     case "delete": {
       const typed = asShown(change.confirmation);
       // A name that shows nothing, as only the database takes one, is none to type.
       if (typed === "" || typed !== asShown(workspace.name)) {
-        return failed("confirmation", "This is not the workspace's name. Nothing was deleted.");
+        return failed("confirmation", "That isn’t the workspace’s name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);
       if (error) throw workspaceProblem(error, { requestId });

@@ -229,11 +229,11 @@ describe("what cannot be taken back", () => {
   test("is asked about first, and only about who is there", async () => {
     const { path } = await found();
     const asked = (address: string) => owner.browser.get(`${path}${address}`).then(({ words }) => words);
-    expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access at once");
+    expect(await asked(`/members?remove=${manager.id}`)).toContain("They lose access immediately");
     expect(await asked(`/members?remove=${stranger.id}`)).not.toContain("lose access");
-    expect(await asked(`/settings?heir=${manager.id}`)).toContain("the owner of Orbit?");
-    expect(await asked(`/settings?heir=${stranger.id}`)).not.toContain("the owner of Orbit?");
-    expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("the owner of Orbit?");
+    expect(await asked(`/settings?heir=${manager.id}`)).toContain("Transfer Orbit to");
+    expect(await asked(`/settings?heir=${stranger.id}`)).not.toContain("Transfer Orbit to");
+    expect(await asked(`/settings?heir=${owner.id}`)).not.toContain("Transfer Orbit to");
   });
 
   test("takes no request from elsewhere, and no other method", async () => {
@@ -352,7 +352,7 @@ describe("invitations", () => {
       const refused = await onPage(10);
       expect([refused.status, refused.words]).toEqual([
         429,
-        expect.stringMatching(/You sent many invitations\. You can send the next one in \d\d seconds\./),
+        expect.stringMatching(/You’ve sent too many invitations\. You can send the next one in \d\d seconds\./),
       ]);
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(30);
       expect(refused.text).toContain(`value="${emails[10]}"`);
@@ -376,7 +376,7 @@ describe("invitations", () => {
       );
     const [first] = await open();
     const again = await invite("admin");
-    expect([again.status, again.words]).toEqual([409, expect.stringContaining("is open, and its link works")]);
+    expect([again.status, again.words]).toEqual([409, expect.stringContaining("already a pending invitation")]);
     expect(await open()).toEqual([first]);
     await owner.browser.post(`${path}/members`, { intent: "withdraw", invitationId: first?.id ?? "" });
     expect((await invite("admin")).status).toBe(200);
@@ -391,7 +391,7 @@ describe("invitations", () => {
       expect((await owner.browser.post(`${path}/members`, invite)).status).toBe(200);
       const link = new URL(await linkOfMail(invitee.email, "You’re invited to a workspace on Gatehouse"));
       const shown = await stranger.browser.get(link.pathname + link.search);
-      expect(shown.words).toContain(`is for ${maskEmail(invitee.email)} , and you are signed in as ${stranger.email}`);
+      expect(shown.words).toContain(`is for ${maskEmail(invitee.email)} , but you’re signed in as ${stranger.email}`);
       expect(shown.text).not.toContain(invitee.email);
       expect((await invitee.browser.get(link.pathname + link.search)).words).toContain("Join workspace");
     } finally {
@@ -409,7 +409,7 @@ describe("invitations", () => {
       const browser = openBrowser(web.base, { cookie: owner.browser.cookie() });
       const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
       const refused = await browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
-      expect([refused.status, refused.words]).toEqual([503, expect.stringContaining("could not be sent")]);
+      expect([refused.status, refused.words]).toEqual([503, expect.stringContaining("couldn’t send the email")]);
       expect(refused.words).toContain(`Request id ${refused.headers.get("x-request-id")}`);
       expect(refused.text).toContain(`value="${email}"`);
     } finally {

@@ -49,6 +49,7 @@ grant execute on function
   public.accept_workspace_invitation(text),
   public.list_workspaces(text[], integer),
   public.list_workspace_members(uuid, text, uuid, uuid, text[], integer),
+  public.list_member_emails(uuid),
   public.count_role_members(uuid),
   public.transfer_workspace_ownership(uuid, uuid),
   public.delete_workspace(uuid)

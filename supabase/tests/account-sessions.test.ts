@@ -8,6 +8,7 @@ type Row = {
   ip: string | null;
   user_agent: string | null;
   device: string | null;
+  place: string | null;
   method: string | null;
   aal: string;
 };
@@ -35,17 +36,18 @@ describe("account_sessions", () => {
       [phone.session_id],
     );
     await db.query(
-      `insert into public.security_events (user_id, kind, method, session_id, user_agent, device)
-       values ($1, 'sign_in', 'passkey', $2, 'Mozilla/5.0', 'Chrome on macOS'),
-              ($1, 'password_changed', null, $2, 'Other/1', 'Other')`,
+      `insert into public.security_events (user_id, kind, method, session_id, user_agent, device, place)
+       values ($1, 'sign_in', 'passkey', $2, 'Mozilla/5.0', 'Chrome on macOS', 'Porto, Portugal'),
+              ($1, 'password_changed', null, $2, 'Other/1', 'Other', 'Lisbon, Portugal')`,
       [userId, web.session_id],
     );
     expect(await sessionsOf(db, userId)).toMatchObject([
-      { id: phone.session_id, user_agent: "Phone/1", device: null, method: null, aal: "aal1" },
+      { id: phone.session_id, user_agent: "Phone/1", device: null, place: null, method: null, aal: "aal1" },
       {
         id: web.session_id,
         user_agent: "Mozilla/5.0",
         device: "Chrome on macOS",
+        place: "Porto, Portugal",
         method: "passkey",
         ip: "203.0.113.7",
       },

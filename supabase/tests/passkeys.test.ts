@@ -27,20 +27,37 @@ const exists = (db: Database, credentialId: string) =>
   );
 
 describe("list_passkeys", () => {
+  const listed = { aaguid: null, device: null, created_at: expect.any(Date), last_used_at: null };
+
   test("lists an account's passkeys, oldest first, and nobody else's", async ({ db }) => {
     const [user, other] = [await createUser(db), await createUser(db)];
     const young = await addPasskey(db, { userId: user.id, name: "Phone", minutesAgo: 1 });
     const old = await addPasskey(db, { userId: user.id, name: "Laptop", minutesAgo: 9 });
     await addPasskey(db, { userId: other.id, name: "Key", minutesAgo: 5 });
     expect(await passkeysOf(db, user.id)).toEqual([
-      { id: old.id, credential_id: old.credentialId, name: "Laptop", created_at: expect.any(Date), last_used_at: null },
-      {
-        id: young.id,
-        credential_id: young.credentialId,
-        name: "Phone",
-        created_at: expect.any(Date),
-        last_used_at: null,
-      },
+      { ...listed, id: old.id, credential_id: old.credentialId, name: "Laptop" },
+      { ...listed, id: young.id, credential_id: young.credentialId, name: "Phone" },
+    ]);
+  });
+
+  test("names the provider, and the device of the event by which a passkey was added", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    const { id } = await addPasskey(db, { userId, name: "Passkey", minutesAgo: 0 });
+    await db.query(
+      "update auth.webauthn_credentials set aaguid = '53414d53-554e-4700-0000-000000000000' where id = $1",
+      [id],
+    );
+    await db.query(
+      "update public.security_events set device = 'Chrome on Linux' where target_id = $1 and kind = 'passkey_added'",
+      [id],
+    );
+    await db.query("update auth.webauthn_credentials set friendly_name = 'Old laptop' where id = $1", [id]);
+    await db.query(
+      "update public.security_events set device = 'Firefox on Linux' where target_id = $1 and kind = 'passkey_renamed'",
+      [id],
+    );
+    expect(await passkeysOf(db, userId)).toMatchObject([
+      { name: "Old laptop", aaguid: "53414d53-554e-4700-0000-000000000000", device: "Chrome on Linux" },
     ]);
   });
 

@@ -37,11 +37,12 @@ describe("record_security_event", () => {
       kind: "passkey_added",
       method: "passkey",
       sessionId,
+      place: "Porto, Portugal",
       details: { name: "x" },
     });
     expect(await recipientsOf(db, answer)).toEqual([email]);
     const row = await one(db, {
-      sql: `select kind, method, session_id, host(ip) as ip, user_agent, device, details, created_at = now() as stamped
+      sql: `select kind, method, session_id, host(ip) as ip, user_agent, device, place, details, created_at = now() as stamped
             from public.security_events where id = $1 and user_id = $2`,
       values: [answer?.id, userId],
     });
@@ -52,6 +53,7 @@ describe("record_security_event", () => {
       ip: laptop.ip,
       user_agent: laptop.userAgent,
       device: laptop.device,
+      place: "Porto, Portugal",
       details: { name: "x" },
       stamped: true,
     });

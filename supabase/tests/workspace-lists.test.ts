@@ -1,8 +1,15 @@
 import { describe, expect } from "vitest";
-import { createActor, createWorkspace } from "./actors.ts";
-import { type Claims, createUser, type Database, join, test } from "./database.ts";
+import { createActor, createWorkspace, mfaStates } from "./actors.ts";
+import { type Claims, createUser, type Database, join, one, signIn, test } from "./database.ts";
 
-type Member = { user_id: string; name: string; role: string; is_owner: boolean; sorts_as: string };
+type Member = {
+  user_id: string;
+  name: string;
+  role: string;
+  is_owner: boolean;
+  sorts_as: string;
+  email: string | null;
+};
 
 const membersAs = (db: Database, reader: Claims, { workspaceId, ...query }: { workspaceId: string } & MemberQuery) =>
   db.asUser(reader, () =>
@@ -74,11 +81,42 @@ describe("list_workspace_members", () => {
     expect(await namesOf({ roleId: role?.id ?? "" })).toHaveLength(3);
   });
 
-  test("shows a stranger no members, roles or workspaces", async ({ db }) => {
+  test("shows emails to who manages members, and everyone their own", async ({ db }) => {
+    const { id: workspaceId, owner } = await createWorkspace(db);
+    const { id, email } = await createUser(db);
+    await join(db, { workspaceId, userId: id, role: "member" });
+    const member = await signIn(db, { userId: id });
+    const emailsAs = async (reader: Claims, query: MemberQuery = {}) =>
+      (await membersAs(db, reader, { workspaceId, ...query })).map((row) => row.email);
+    const { email: ownersEmail } = await one<{ email: string }>(db, {
+      sql: "select email from auth.users where id = $1",
+      values: [owner.sub],
+    });
+    expect(await emailsAs(owner)).toEqual([ownersEmail, email]);
+    expect(await emailsAs(member)).toEqual([null, email]);
+    expect(await emailsAs(owner, { search: email.toUpperCase() })).toEqual([email]);
+    // Who may not see an email cannot search for it either.
+    expect(await emailsAs(member, { search: ownersEmail })).toEqual([]);
+    await db.query(
+      "update public.workspace_roles set permissions = '{manage_members}' where id = (select role_id from public.workspace_members where user_id = $1 and workspace_id = $2)",
+      [id, workspaceId],
+    );
+    expect(await emailsAs(member)).toEqual([ownersEmail, email]);
+  });
+
+  test.for(mfaStates)("gives emails to an admin with $mfa: $satisfied", async ({ mfa, satisfied }, { db }) => {
+    const { id: workspaceId } = await createWorkspace(db);
+    const admin = await createActor(db, { workspaceId, role: "admin", mfa });
+    const listed = await db.asUser(admin, () => db.query("select * from public.list_member_emails($1)", [workspaceId]));
+    expect(listed).toHaveLength(satisfied ? 2 : 0);
+  });
+
+  test("shows a stranger no members, emails, roles or workspaces", async ({ db }) => {
     const { id: workspaceId } = await createWorkspace(db);
     const stranger = await createActor(db, {});
     expect(await membersAs(db, stranger, { workspaceId })).toEqual([]);
     await db.asUser(stranger, async () => {
+      expect(await db.query("select * from public.list_member_emails($1)", [workspaceId])).toEqual([]);
       expect(await db.query("select * from public.count_role_members($1)", [workspaceId])).toEqual([]);
       const listed = await db.query<{ id: string }>("select id from public.list_workspaces()");
       expect(listed.map(({ id }) => id)).not.toContain(workspaceId);

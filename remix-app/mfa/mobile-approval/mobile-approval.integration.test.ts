@@ -368,7 +368,7 @@ describe("the page", () => {
     const browser = await anew();
     const page = "/mfa/app?returnUrl=%2Fworkspaces";
     expect((await browser.get("/mfa?returnUrl=%2Fworkspaces")).text).toContain(`href="${page}"`);
-    expect((await browser.get(page)).words).toContain("Ask my phone");
+    expect((await browser.get(page)).words).toContain("Send request to my phone");
     expect((await browser.post(page, { intent: "create" })).location).toBe(page);
     const { text, words } = await browser.get(page);
     const id = /challenges\/([0-9a-f-]{36})\?secret=/.exec(text)?.[1] ?? "";
@@ -392,7 +392,7 @@ describe("the page", () => {
     const second = await anew();
     const planted = openBrowser(base, { cookie: `${second.cookie()}; ${kept}` });
     const { words } = await planted.get("/mfa/app");
-    expect(words).toContain("Ask my phone");
+    expect(words).toContain("Send request to my phone");
     expect(words).not.toContain("Code for the app");
     expect((await planted.post("/mfa/app", { intent: "continue" })).location).toBe("/mfa/app");
   });

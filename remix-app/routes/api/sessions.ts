@@ -8,12 +8,13 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { sessions, nextCursor } = await listSessions(context, { user, ...readPageQuery(request, context) });
   return Response.json({
-    sessions: sessions.map(({ id, current, createdAt, lastSeenAt, ip, userAgent, aal }) => ({
+    sessions: sessions.map(({ id, current, createdAt, lastSeenAt, ip, place, userAgent, aal }) => ({
       id,
       current,
       createdAt,
       lastSeenAt,
       ip,
+      place,
       userAgent,
       aal,
     })),

@@ -1,17 +1,25 @@
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { AppLoadContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { operationsOf, tagsOf } from "../../api-reference/describe.ts";
 import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";
 import { OperationSection } from "../../api-reference/operation-section.tsx";
+import tryScript from "../../api-reference/try-call.js?raw";
+import type { TryVisitor } from "../../api-reference/try-call.tsx";
 import { problem } from "../../http/problem.ts";
+import { detour } from "../../http/redirect-target.ts";
+import { getUser, shownAs } from "../../session/user.ts";
 import { pageTitle } from "../../ui/brand.ts";
+import { InlineScript } from "../../ui/inline-script.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
+import { listWorkspaces } from "../../workspaces/list-workspaces.ts";
+
+const workspacesShown = 20;
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.tag ?? "API reference"} · API reference`);
 
 /** `GET /docs/api/{area}/{tag}`: the calls of one tag, for anyone. */
-export function loader({ params, context }: LoaderFunctionArgs) {
+export async function loader({ params, context }: LoaderFunctionArgs) {
   const { area, tag: slug = "" } = params;
   if (!isArea(area)) throw problem("NOT_FOUND", { requestId: context.requestId });
   const document = documentOf(area);
@@ -23,11 +31,21 @@ export function loader({ params, context }: LoaderFunctionArgs) {
     title: document.info.title,
     tag: tag.name,
     operations: operationsOf(document, { slug, origin: originOf(area, context) }),
+    visitor: await findVisitor(context),
   };
 }
 
+/** Who is signed in, with their first workspaces. The page is there for everyone, also where that cannot be read. */
+async function findVisitor(context: AppLoadContext): Promise<TryVisitor | null> {
+  const user = await getUser(context).catch(() => null);
+  if (!user?.mfa.satisfied) return null;
+  const query = { limit: workspacesShown, requestId: context.requestId };
+  const { workspaces } = await listWorkspaces(user, query).catch(() => ({ workspaces: [] }));
+  return { email: shownAs(user), workspaces: workspaces.map(({ id, name }) => ({ id, name })) };
+}
+
 export default function ApiReferenceTagPage() {
-  const { areas, current, title, tag, operations } = useLoaderData<typeof loader>();
+  const { areas, current, title, tag, operations, visitor } = useLoaderData<typeof loader>();
   return (
     <ReferencePage title={tag} lead={title} areas={areas} current={current}>
       {operations.length > 1 ? (
@@ -42,8 +60,14 @@ export default function ApiReferenceTagPage() {
         </ul>
       ) : null}
       {operations.map((operation) => (
-        <OperationSection key={operation.id} operation={operation} />
+        <OperationSection
+          key={operation.id}
+          operation={operation}
+          visitor={visitor}
+          signInPath={detour("/login", `${current}#${operation.id}`)}
+        />
       ))}
+      {visitor ? <InlineScript source={tryScript} /> : null}
     </ReferencePage>
   );
 }

@@ -67,11 +67,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  rejected: "It was rejected. If that was not you, change your password.",
-  expired: "That request is too old. Each one is good for five minutes.",
-  locked: "Too many wrong codes were entered on the phone, so that request is locked.",
-  consumed: "That request was used already.",
-  bound: "That approval is over.",
+  rejected: "The request was rejected. If that wasn’t you, change your password.",
+  expired: "The request expired. Requests expire after 5 minutes.",
+  locked: "Too many wrong codes were entered on the phone. Send a new request.",
+  consumed: "That request was already used.",
+  bound: "That approval has expired.",
 };
 
 export default function MobileApprovalPage() {
@@ -85,7 +85,7 @@ export default function MobileApprovalPage() {
       lead={
         open
           ? `In the ${name} app, open the request and enter this code. It expires in 5 minutes.`
-          : "A phone that is signed in to your account, with its second step done, can approve this sign-in."
+          : "Approve this sign-in on a phone where you’re signed in and have completed the second step."
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}
@@ -105,12 +105,12 @@ export default function MobileApprovalPage() {
       ) : null}
       <AccountForm data-once>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
-          {open ? "Ask again with a new code" : "Ask my phone"}
+          {open ? "Get a new code" : "Send request to my phone"}
         </Button>
       </AccountForm>
       <OtherWays
-        ways={[{ to: codePath, label: "Enter a code", hint: "The six digits that your authenticator app shows." }]}
-        help="Reject on the phone what you did not ask for yourself: somebody may know your password."
+        ways={[{ to: codePath, label: "Enter a code", hint: "6 digits from your authenticator app." }]}
+        help="Didn’t start this sign-in? Reject it on the phone and change your password: someone may know it."
       />
     </EntryPage>
   );

@@ -85,12 +85,12 @@ export default function EnrollPage() {
     return (
       <EntryPage
         title="Save your recovery codes"
-        lead="Your authenticator app is set up. If you lose it, one of these codes lets you set up another."
+        lead="Your authenticator app is set up. If you lose it, use one of these codes to set up another. They won’t be shown again."
         themeSwitch={false}
       >
         <RecoveryCodes codes={answer.codes} email={email} />
         <ButtonLink href={destination} variant="primary" className="w-full print:hidden">
-          I have saved them
+          I’ve saved them
         </ButtonLink>
       </EntryPage>
     );
@@ -109,31 +109,31 @@ export default function EnrollPage() {
       title="Add an authenticator app"
       lead={
         due
-          ? "This account must have one. Signing in will then require a code from it."
-          : "Signing in will then require a code from it, so a stolen password alone is not enough."
+          ? "Your account requires one. You’ll be asked for a code from it when you sign in."
+          : "You’ll be asked for a code from it when you sign in, so a stolen password isn’t enough."
       }
     >
       {recovered ? (
         <Notice tone="good">
-          Your authenticators were removed, and every other device is signed out. Add the one that you use now.
+          Your authenticators were removed, and all other devices are signed out. Add the app you use now.
         </Notice>
       ) : null}
       {summary}
       <p>
-        For <strong className="font-semibold">{email}</strong>. Any app for time-based codes works: 1Password, Aegis,
-        Google Authenticator, Microsoft Authenticator and others.
+        For <strong className="font-semibold">{email}</strong>. Any app for time-based codes works, such as 1Password,
+        Aegis, Google Authenticator or Microsoft Authenticator.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="step" value="start" />
         <Field
           field={name}
           label="Name (optional)"
-          hint="To tell it from others later, such as “Work phone”."
+          hint="Helps you tell it apart later, such as “Work phone”."
           type="text"
           autoComplete="off"
           maxLength={60}
         />
-        <Button className="w-full">Set it up</Button>
+        <Button className="w-full">Set up app</Button>
       </AccountForm>
       {leave}
     </EntryPage>

@@ -79,15 +79,15 @@ export default function ChallengePage() {
     return (
       <EntryPage
         title="This account is being reset"
-        lead="The removal of its authenticators has begun. The account opens again once that is done."
+        lead="Its authenticators are being removed. You can sign in again once that’s done."
       >
-        <p>If it takes longer than a few minutes, tell the administrator who helps you.</p>
+        <p>If it takes more than a few minutes, contact your administrator.</p>
         <SignOutForm />
       </EntryPage>
     );
   }
   return (
-    <EntryPage title="Enter your code" lead="Open your authenticator app. It shows a new code every 30 seconds.">
+    <EntryPage title="Enter your code" lead="Open your authenticator app for the current code.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />
       <p>
         Signing in as <strong className="font-semibold">{email}</strong>.
@@ -104,9 +104,9 @@ export default function ChallengePage() {
       </AccountForm>
       {reviewPath ? (
         <p>
-          Did you not add this authenticator app?{" "}
+          Didn’t add this authenticator app?{" "}
           <a className="link" href={reviewPath}>
-            Check what can open your account
+            Review account access
           </a>{" "}
           and remove it.
         </p>
@@ -116,15 +116,15 @@ export default function ChallengePage() {
           {
             to: appPath,
             label: "Approve in the app",
-            hint: "On a phone that is signed in to your account already.",
+            hint: "On a phone that’s signed in to your account.",
           },
           {
             to: recoveryPath,
             label: "Use a recovery code",
-            hint: "It removes your authenticators, so that you can add a new one.",
+            hint: "Removes your authenticators so you can add a new one.",
           },
         ]}
-        help="No app and no recovery code? Ask an administrator of this service to reset your authenticators."
+        help="No app and no recovery code? Ask your administrator to reset your authenticators."
       />
     </EntryPage>
   );

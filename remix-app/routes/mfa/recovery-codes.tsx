@@ -44,12 +44,12 @@ export default function RecoveryCodesPage() {
     return (
       <EntryPage
         title="Save your recovery codes"
-        lead="If you lose your authenticator app, one of them lets you add another."
+        lead="If you lose your authenticator app, use one of these codes to add another. They won’t be shown again."
         themeSwitch={false}
       >
         <RecoveryCodes codes={codes} email={email} />
         <ButtonLink href={securityPath} variant="primary" className="w-full print:hidden">
-          I have saved them
+          I’ve saved them
         </ButtonLink>
       </EntryPage>
     );
@@ -59,8 +59,8 @@ export default function RecoveryCodesPage() {
       title="Create new recovery codes"
       lead={
         left === 0
-          ? "If you lose your authenticator app, one of them lets you add another."
-          : `You have ${left === 1 ? "one code" : `${left} codes`} left. New ones take their place, and the old ones stop working.`
+          ? "If you lose your authenticator app, you can use a recovery code to add another."
+          : `You have ${left === 1 ? "1 code" : `${left} codes`} left. Creating new ones makes the old ones stop working.`
       }
     >
       <AccountForm data-once>

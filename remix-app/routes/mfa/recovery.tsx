@@ -59,13 +59,16 @@ export default function RecoveryPage() {
   const back = (
     <p>
       <a className="link" href={challengePath}>
-        Back to the code from your app
+        Use a code from your authenticator app instead
       </a>
     </p>
   );
   if (unfinished) {
     return (
-      <EntryPage title="Finish removing your authenticators" lead="Your recovery code was taken. No other is needed.">
+      <EntryPage
+        title="Finish removing your authenticators"
+        lead="Your recovery code was accepted. You don’t need another one."
+      >
         {summary}
         <AccountForm id={form.id} data-once>
           <input type="hidden" name="finish" value="yes" />
@@ -78,12 +81,12 @@ export default function RecoveryPage() {
   return (
     <EntryPage
       title="Use a recovery code"
-      lead="It removes all authenticator apps of your account and signs out your other devices. Then you add a new app."
+      lead="This removes all authenticator apps from your account and signs out your other devices. Then you’ll add a new app."
     >
       {summary}
       {left === 0 ? (
         <Notice tone="warn">
-          This account has no unused code left. Ask an administrator of this service to reset your authenticators.
+          You have no recovery codes left. Ask your administrator to reset your authenticators.
         </Notice>
       ) : null}
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
@@ -105,9 +108,7 @@ export default function RecoveryPage() {
         </Button>
       </AccountForm>
       {left > 0 ? (
-        <p className="text-muted">
-          No code at hand? Ask an administrator of this service to reset your authenticators.
-        </p>
+        <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticators.</p>
       ) : null}
       {back}
       <SignOutForm />

@@ -34,7 +34,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const lastOfRequired =
-  "This account must have an authenticator, and this is its last one. Add another one first, then remove this one.";
+  "Your account requires an authenticator app, and this is your last one. Add another one before you remove this one.";
 
 export default function RemoveAuthenticatorPage() {
   const { authenticator, last, required } = useLoaderData<typeof loader>();
@@ -45,27 +45,27 @@ export default function RemoveAuthenticatorPage() {
       title={`Remove ${authenticator.name}?`}
       lead={
         last
-          ? "It is your last authenticator app: signing in will ask for no code any more, and your recovery codes go with it."
-          : "Its codes no longer sign you in. Your other authenticators stay."
+          ? "This is your last authenticator app. You’ll no longer be asked for a code at sign-in, and your recovery codes will stop working."
+          : "Its codes will stop working. Your other authenticator apps stay."
       }
     >
       <ErrorSummary id="remove-error" form={answer?.message} />
       {kept ? (
         <>
-          <Notice tone="warn">This account must have an authenticator. Add another one first.</Notice>
+          <Notice tone="warn">Your account requires an authenticator app. Add another one first.</Notice>
           <ButtonLink
             href={`/mfa/enroll?${new URLSearchParams({ returnUrl: securityPath })}`}
             variant="primary"
             className="w-full"
           >
-            Add another one
+            Add another app
           </ButtonLink>
         </>
       ) : (
         <AccountForm data-once>
           <input type="hidden" name="factorId" value={authenticator.id} />
           <Button variant="danger" className="w-full">
-            Remove it
+            Remove app
           </Button>
         </AccountForm>
       )}

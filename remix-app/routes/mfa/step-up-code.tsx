@@ -17,7 +17,7 @@ import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
-export const meta = pageTitle("Confirm that it is you");
+export const meta = pageTitle("Confirm it’s you");
 
 /** Who proves by a mailed code that it is still them: people without an authenticator, whose code is asked for elsewhere. */
 async function openCodeStep(...of: Parameters<typeof openStepUp>) {
@@ -64,7 +64,7 @@ export default function StepUpByCodePage() {
   const back = (
     <p>
       <a className="link" href={detour("/step-up", destination)}>
-        Another way
+        Confirm another way
       </a>
     </p>
   );
@@ -82,7 +82,7 @@ export default function StepUpByCodePage() {
     );
   }
   return (
-    <EntryPage title="Confirm that it is you" lead={<Address>{`We send a code to ${masked}.`}</Address>}>
+    <EntryPage title="Confirm it’s you" lead={<Address>{`We’ll email a code to ${masked}.`}</Address>}>
       <ErrorSummary id="step-up-code-error" form={lastResult?.error?.[""]} />
       <AccountForm data-once className="space-y-5">
         <BotChallenge challenge={challenge} />

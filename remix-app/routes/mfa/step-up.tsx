@@ -24,7 +24,7 @@ import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 
-export const meta = pageTitle("Confirm that it is you");
+export const meta = pageTitle("Confirm it’s you");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);
@@ -74,8 +74,8 @@ export default function StepUpPage() {
   });
   return (
     <EntryPage
-      title="Confirm that it is you"
-      lead={`For your security, we ask for ${ways ? "a sign-in" : "a code"} again after 10 minutes.`}
+      title="Confirm it’s you"
+      lead="For your security, confirm your identity before changing this. We’ll ask again after 10 minutes."
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
       <p>
@@ -103,15 +103,17 @@ export default function StepUpPage() {
           <Button className="w-full">Confirm</Button>
         </AccountForm>
       )}
-      {ways ? (
-        <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
-          Use a phone that has just signed in
+      <div className="space-y-1">
+        {ways ? (
+          <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
+            Use a phone you’re signed in on
+          </ButtonLink>
+        ) : null}
+        <ButtonLink href={back} variant="quiet" className="w-full">
+          Cancel
         </ButtonLink>
-      ) : null}
-      <ButtonLink href={back} variant="quiet" className="w-full">
-        Cancel
-      </ButtonLink>
-      <SignOutForm />
+        <SignOutForm quiet />
+      </div>
     </EntryPage>
   );
 }

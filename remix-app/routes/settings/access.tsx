@@ -11,7 +11,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
-export const meta = pageTitle("What can open this account");
+export const meta = pageTitle("Review account access");
 
 const keys = z
   .string()
@@ -32,7 +32,7 @@ const refusals: Record<"last_method" | "last_of_required", AccessRefusal> = {
     kinds: ["password", "identity", "passkey"],
   },
   last_of_required: {
-    message: "Your account must have an authenticator app. Add another one before you remove this one.",
+    message: "Your account requires an authenticator app. Add another one before you remove this one.",
     kinds: ["authenticator"],
   },
 };
@@ -68,8 +68,8 @@ export default function AccessPage() {
   const refused = useActionData<typeof action>();
   return (
     <SettingsPage
-      title="What can open this account"
-      lead="Each of these can sign in to your account, or is signed in now."
+      title="Review account access"
+      lead="Everything that can sign in to your account, or is signed in now."
     >
       <Card title={access.email ?? "Your account"}>
         <AccessForm

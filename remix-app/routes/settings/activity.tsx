@@ -23,16 +23,16 @@ export default function ActivityPage() {
   return (
     <SettingsPage title="Activity">
       <Card
-        title={first ? "Newest first" : "Earlier"}
-        lead="Sign-ins and changes to your account, with the device and the address that they came from."
+        title={first ? "Newest first" : "Older"}
+        lead="Sign-ins and security changes, with the device and IP address they came from."
       >
-        {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">There is nothing more.</p>}
+        {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">No more activity.</p>}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3">
         {first ? null : <ButtonLink href="/settings/security/activity">Newest</ButtonLink>}
         {nextCursor ? (
           <ButtonLink href={`/settings/security/activity?${new URLSearchParams({ cursor: nextCursor })}`}>
-            Earlier
+            Older
           </ButtonLink>
         ) : null}
         <ButtonLink href="/settings/security#activity">Back to security</ButtonLink>

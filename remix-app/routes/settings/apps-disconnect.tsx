@@ -21,7 +21,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const app = (await listConnectedApps(context, user)).find(({ name }) => name === appName);
   if (!app) {
     if (!(await wasConnected(context, { user, appName }))) throw problem("NOT_FOUND", { requestId: context.requestId });
-    // By a link of before.
+    // The link of an earlier page.
     leaveNotice(context, { card: "apps", done: "over" });
     throw redirect(connectedAppsPath);
   }
@@ -40,7 +40,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function DisconnectAppPage() {
   const { app } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage title={`Disconnect ${app.displayName}`} lead={app.origins.join(", ")}>
+    <SettingsPage title={`Disconnect ${app.displayName}?`} lead={app.origins.join(", ")}>
       <Card title="What happens" lead={effectOfDisconnecting(app)}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>

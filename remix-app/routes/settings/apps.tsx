@@ -15,8 +15,8 @@ import { SettingsPage } from "../../ui/settings-page.tsx";
 export const meta = pageTitle("Connected apps");
 
 const words = {
-  disconnected: "The app is disconnected. What it held of your account no longer works.",
-  over: "That app was disconnected already.",
+  disconnected: "App disconnected. It no longer has access to your account.",
+  over: "That app was already disconnected.",
 };
 
 const appsShown = 10;
@@ -37,7 +37,7 @@ export default function ConnectedAppsPage() {
   return (
     <SettingsPage
       title="Connected apps"
-      lead="Apps that you signed in to with this account, and what they may do. Disconnect what you no longer use."
+      lead="Apps you signed in to with this account, and what they can do. Disconnect any you no longer use."
     >
       <CardNotice notice={notice} card="apps" words={words} />
       {apps.length > 0 ? (

@@ -54,13 +54,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 function Blockers({ blockers }: { blockers: DeletionBlocker[] }) {
   return (
-    <Card title="These workspaces need another owner first" lead="They have other members, and you are the only owner.">
+    <Card title="These workspaces need another owner first" lead="You’re the only owner, and they have other members.">
       <ul>
         {blockers.map(({ workspaceId, name, members }) => (
           <li key={workspaceId} className="flex flex-wrap justify-between gap-3 border-line py-2.5 not-first:border-t">
             <span className="min-w-0 font-medium">{name}</span>
             <a className="link" href={`/workspaces/${workspaceId}/settings`}>
-              Hand it over or delete it ({members} members)
+              Transfer or delete it ({members} members)
             </a>
           </li>
         ))}
@@ -73,13 +73,14 @@ export default function DeleteAccountPage() {
   const { email, blockers } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <SettingsPage title="Delete account" lead="This permanently deletes your account. It cannot be undone.">
+    <SettingsPage title="Delete account" lead="This permanently deletes your account. It can’t be undone.">
       {blockers.length > 0 ? (
         <Blockers blockers={blockers} />
       ) : (
         <Card
+          danger
           title="What happens"
-          lead="You are signed out everywhere. Workspaces that nobody else is in are closed and their keys stop working. Records of what was used and billed are kept, without your name."
+          lead="You’re signed out everywhere. Workspaces without other members are deleted, and their API keys stop working. Usage and billing records are kept, without your name."
         >
           <AccountForm noValidate data-once className="max-w-108 space-y-4">
             <ErrorSummary id="delete-error" fields={{ confirmation: failed?.message }} />

@@ -14,7 +14,7 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 export const meta = pageTitle("Delete a passkey");
 
 const lastMethod =
-  "This passkey is the only way into your account, so it stays. Set a password or add another passkey first.";
+  "This passkey is the only way into your account. Set a password or add another passkey before you delete it.";
 
 export async function loader({ request, context, params }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
@@ -35,11 +35,11 @@ export default function DeletePasskeyPage() {
   const { name } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <EntryPage title="Delete a passkey">
+    <EntryPage title="Delete this passkey?">
       <ErrorSummary id="delete-error" form={answer?.lastMethod ? lastMethod : null} />
       <p>
-        <strong className="font-semibold">{name}</strong> will no longer sign in to this account. You stay signed in
-        here. Your device or password manager may go on listing it until you delete it there, too.
+        <strong className="font-semibold">{name}</strong> will no longer sign you in. You stay signed in here. Your
+        device or password manager may still list it until you delete it there, too.
       </p>
       <AccountForm data-once className="flex flex-wrap gap-3">
         <Button variant="danger">Delete passkey</Button>

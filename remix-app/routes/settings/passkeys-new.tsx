@@ -24,16 +24,14 @@ export default function AddPasskeyPage() {
   return (
     <EntryPage
       title="Add a passkey"
-      lead="Sign in by fingerprint, face or security key instead of a password. It works only on this site, so a fake page cannot steal it."
+      lead="Sign in with your fingerprint, face or security key. A passkey works only on this site, so it can’t be phished."
     >
       <p>
-        For <strong className="font-semibold">{email}</strong>. Your browser asks where to keep it.
+        For <strong className="font-semibold">{email}</strong>. Your browser will ask where to save it.
       </p>
       {full ? (
         <>
-          <Notice tone="warn">
-            This account has {maxPasskeys} passkeys, the most it can have. Delete one that you no longer use first.
-          </Notice>
+          <Notice tone="warn">You have {maxPasskeys} passkeys, the maximum. Delete one you no longer use first.</Notice>
           <ButtonLink href={back}>Back to your passkeys</ButtonLink>
         </>
       ) : (

@@ -43,7 +43,7 @@ export default function RenamePasskeyPage() {
     defaultValue: { name: current },
   });
   return (
-    <EntryPage title="Rename a passkey" lead="Call it by what you find it by: the device, or the password manager.">
+    <EntryPage title="Rename passkey" lead="Use a name you’ll recognize, such as the device or password manager.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <Field field={name} label="Name" required autoComplete="off" />

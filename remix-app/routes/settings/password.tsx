@@ -15,7 +15,7 @@ import { Field, NewPasswordField, PasswordField } from "../../ui/field.tsx";
 import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const meta = pageTitle<typeof loader>(
-  (data) => `${data?.exists === false ? "Set a password" : "Change password"}`,
+  (data) => `${data?.exists === false ? "Set password" : "Change password"}`,
 );
 
 /** `/reset-password` leads here where the identity backend wants more than the new password. */
@@ -60,15 +60,15 @@ export default function ChangePasswordPage() {
     currentPassword: string;
     code: string;
   }>({ id: "change-password", lastResult: answer?.result });
-  const title = exists ? "Change password" : "Set a password";
+  const title = exists ? "Change password" : "Set password";
   return (
     <SettingsPage title={title}>
       <Card
-        title="Your new password"
+        title="New password"
         lead={
           <>
-            For <strong className="font-semibold text-ink">{email}</strong>. Changing it signs out every other device,
-            and we email you about it.
+            For <strong className="font-semibold text-ink">{email}</strong>. You’ll be signed out on all other devices,
+            and we’ll email you to confirm.
           </>
         }
       >
@@ -88,7 +88,7 @@ export default function ChangePasswordPage() {
             {answer?.ask === "code" ? (
               <Field
                 field={code}
-                label="Code from the mail"
+                label="Code from the email"
                 hint={`We sent it to ${email}.`}
                 autoComplete="one-time-code"
                 inputMode="numeric"

@@ -44,15 +44,15 @@ export default function ChangeEmailPage() {
   return (
     <SettingsPage title="Change email">
       <Card
-        title="Your new email"
+        title="New email"
         lead={
           current ? (
             <>
-              Your email is <strong className="font-semibold text-ink">{current}</strong>. We will email both addresses.
-              The change takes effect once both have confirmed; until then you sign in as before.
+              Your email is <strong className="font-semibold text-ink">{current}</strong>. We’ll send a link to both
+              addresses. Your email changes once both are confirmed.
             </>
           ) : (
-            "This account has no email yet. We will email this address. The change takes effect once you confirm it."
+            "We’ll send a link to this address. Your email is set once you confirm it."
           )
         }
       >

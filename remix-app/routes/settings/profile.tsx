@@ -47,17 +47,17 @@ export default function ProfilePage() {
     defaultValue: { displayName: user.displayName ?? "", avatarUrl: user.avatarUrl ?? "" },
   });
   return (
-    <SettingsPage title="Profile" lead="What people you share workspaces with see.">
+    <SettingsPage title="Profile" lead="Shown to people you share workspaces with, and to apps you sign in to.">
       <Card id="profile" title="Name and picture">
         <div className="max-w-100 space-y-5">
-          <CardNotice notice={notice} card="profile" words={{ saved: "Your profile is saved." }} />
+          <CardNotice notice={notice} card="profile" words={{ saved: "Profile saved." }} />
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
           <AccountForm id={form.id} noValidate data-once className="space-y-5">
             <Field field={displayName} label="Name" autoComplete="name" required maxLength={160} />
             <Field
               field={avatarUrl}
-              label="Address of your picture (optional)"
-              hint="For the apps that you sign in to. Here we show only your initial: loading a picture would tell its host who views your profile."
+              label="Profile picture URL (optional)"
+              hint="Shared with apps you sign in to. We don’t load it ourselves."
               type="url"
               inputMode="url"
               autoComplete="photo"

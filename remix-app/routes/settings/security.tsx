@@ -15,7 +15,7 @@ import { AccessCard } from "../../settings/access-card.tsx";
 import { RecentActivityCard } from "../../settings/activity-list.tsx";
 import { AuthenticatorsCard } from "../../settings/authenticators-card.tsx";
 import { ConnectedAppsCard } from "../../settings/connected-apps-card.tsx";
-import { DangerZoneCard } from "../../settings/danger-zone-card.tsx";
+import { DangerZoneCard, YourDataCard } from "../../settings/danger-zone-card.tsx";
 import { linkedAccountsOf } from "../../settings/linked-accounts.ts";
 import { LinkedAccountsCard } from "../../settings/linked-accounts-card.tsx";
 import { PasskeysCard } from "../../settings/passkeys-card.tsx";
@@ -72,21 +72,22 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   };
 }
 
-/** What signs in comes first, then what watches, then what ends the account. */
+/** How you sign in, the second step, where you are signed in, what happened, your data, and deletion last. */
 export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
   const { notice, authenticators, unconfirmed } = page;
   return (
-    <SettingsPage title="Security" lead="How you sign in, where you are signed in, and recent activity.">
+    <SettingsPage title="Security" lead="How you sign in, where you’re signed in, and recent activity.">
       <AccessCard confirmedAt={page.confirmedAt} unconfirmed={unconfirmed.length} notice={notice} />
       <PasswordCard exists={page.passwordExists} notice={notice} />
       <PasskeysCard {...page.passkeys} unconfirmed={unconfirmed} notice={notice} />
+      <LinkedAccountsCard {...page.linkedAccounts} />
       <AuthenticatorsCard {...authenticators} unconfirmed={unconfirmed} />
       {authenticators.records.length > 0 ? <RecoveryCodesCard {...page.recoveryCodes} /> : null}
-      <LinkedAccountsCard {...page.linkedAccounts} />
       <SessionsCard {...page.sessions} notice={notice} />
       <ConnectedAppsCard />
       <RecentActivityCard events={page.activity.events} />
+      <YourDataCard />
       <DangerZoneCard />
     </SettingsPage>
   );

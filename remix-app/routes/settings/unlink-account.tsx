@@ -39,8 +39,8 @@ export default function UnlinkAccountPage() {
   const { identity } = useLoaderData<typeof loader>();
   const { email, label, unlinkable } = identity;
   return (
-    <SettingsPage title={`Unlink ${label}`}>
-      <Card title={email ?? `Your account at ${label}`} lead={unlinkable ? whatHappens(label) : lastWay}>
+    <SettingsPage title={`Unlink ${label}?`}>
+      <Card title={email ?? `Your ${label} account`} lead={unlinkable ? whatHappens(label) : lastWay}>
         <AccountForm data-once className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}
           <ButtonLink href={linkedAccountsPath}>{unlinkable ? "Cancel" : "Back"}</ButtonLink>
@@ -51,6 +51,6 @@ export default function UnlinkAccountPage() {
 }
 
 const whatHappens = (label: string) =>
-  `It no longer signs you in here. Your account at ${label} stays as it is, and you can link it again.`;
+  `You’ll no longer be able to sign in with it here. Your ${label} account itself isn’t affected, and you can link it again.`;
 
-const lastWay = "This is the only way to sign in to your account. Add a password, a passkey or another account first.";
+const lastWay = "This is your only way to sign in. Add a password, a passkey or another account first.";

@@ -19,7 +19,7 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Check your mail");
+export const meta = pageTitle("Check your email");
 
 export function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
@@ -78,24 +78,24 @@ export default function CheckMailPage() {
   });
   return (
     <EntryPage
-      title="Check your mail"
+      title="Check your email"
       lead={
         unconfirmed
-          ? "Your email address has yet to be confirmed. Open the link that we sent you."
-          : "Open the link that we sent you to confirm your email address."
+          ? "Your email isn’t confirmed yet. Open the link we sent you."
+          : "Open the link we sent you to confirm your email."
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       {answer?.pause ? (
         <Notice tone="good">
-          If this address is waiting for confirmation, check your inbox: a link sent in the last {answer.pause} still
-          works, otherwise we’ve just sent a new one. You can ask for another after that.
+          If this address is waiting for confirmation, check your inbox. A link sent in the last {answer.pause} still
+          works. Otherwise we’ve just sent a new one.
         </Notice>
       ) : null}
       {address ? (
         <p>
-          We sent it to <strong className="font-semibold">{address}</strong>. It can take a minute, and may be in your
-          spam folder. If you have an account already, sign in instead.
+          We sent it to <strong className="font-semibold">{address}</strong>. It can take a minute. Check your spam
+          folder. If you already have an account, sign in instead.
         </p>
       ) : null}
       {mailboxUrl ? (
@@ -105,11 +105,11 @@ export default function CheckMailPage() {
       ) : null}
       <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
         <input type="hidden" name="returnUrl" value={returnUrl} />
-        <h2 className="font-semibold text-large">No mail yet?</h2>
+        <h2 className="font-semibold text-large">Didn’t get it?</h2>
         <EmailField field={email} autoComplete="email" required />
         <BotChallenge challenge={challenge} />
         <Button variant="secondary" className="w-full">
-          Send the link again
+          Resend email
         </Button>
       </Form>
       <p className="text-muted">

@@ -38,22 +38,22 @@ export const meta = pageTitle("Confirm");
 const words: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {
   signup: {
     title: "Confirm your email",
-    lead: (who) => `This confirms ${who} and signs you in to that account.`,
+    lead: (who) => `You’ll confirm ${who} and be signed in.`,
     button: "Confirm and sign in",
   },
   invite: {
     title: "Accept the invitation",
-    lead: (who) => `This signs you in to your new account, ${who}.`,
+    lead: (who) => `You’ll be signed in to your new account, ${who}.`,
     button: "Accept and sign in",
   },
   recovery: {
     title: "Reset your password",
-    lead: (who) => `This signs you in to ${who}, to choose a new password.`,
+    lead: (who) => `You’ll be signed in as ${who} to choose a new password.`,
     button: "Continue",
   },
   email_change: {
     title: "Confirm your new email",
-    lead: () => "This confirms a change of email.",
+    lead: () => "This confirms your new email.",
     button: "Confirm",
   },
 };
@@ -175,24 +175,29 @@ export default function ConfirmPage() {
   return (
     <EntryPage
       title={title}
-      lead={
-        state === "later" ? undefined : <Address>{lead(account ?? "the account that the mail was sent to")}</Address>
-      }
+      lead={state === "later" ? undefined : <Address>{lead(account ?? "the account this link was sent to")}</Address>}
     >
       <ErrorSummary id="confirm-error" form={message} />
       {otherAccount ? (
         <Notice tone="warn">
-          You are signed in as <strong className="font-semibold">{otherAccount}</strong>. Continuing adds the other
-          account to this browser and makes it the active one.
+          You’re signed in as <strong className="font-semibold">{otherAccount}</strong>. If you continue, we’ll add the
+          other account to this browser and switch to it.
         </Notice>
       ) : null}
       {state === "later" ? (
-        <p>Open the link again after that. It was not used up.</p>
+        <p>Then open the link again. It still works.</p>
       ) : (
         <Form method="post" action="/auth/confirm" data-once>
           {fields}
           <Button className="w-full">{button}</Button>
         </Form>
+      )}
+      {state === "later" ? null : (
+        <p className="text-muted">
+          {link.type === "recovery"
+            ? "If you didn’t ask to reset your password, close this page. Nothing has changed."
+            : "If you didn’t expect this email, close this page. Nothing has changed."}
+        </p>
       )}
     </EntryPage>
   );

@@ -19,7 +19,7 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 
-export const meta = pageTitle("Continue");
+export const meta = pageTitle("Sign in to an app");
 
 const tokenLifetimeSeconds = 300;
 
@@ -57,15 +57,15 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { user, here, destination, state } = await openContinuation(context, request);
   // The account that the page has named, whichever another tab has switched to since.
   if ((await readForm(request, context)).get("accountId") !== user.id) throw redirect(here, 303);
-  if (!destination?.app.enabled) return data({ message: "This app cannot sign anybody in." }, { status: 404 });
+  if (!destination?.app.enabled) return data({ message: "This app can’t sign anyone in right now." }, { status: 404 });
   context.allowFormTarget(destination.origin);
   const { displayName, name } = destination.app;
   const route = await findVerifyRoute(destination.origin);
   if (route !== "present") {
     const message =
       route === "missing"
-        ? `${displayName} has no page that finishes a sign-in (${destination.origin}/verify-token is missing). Tell whoever runs it.`
-        : `${displayName} does not answer. Try again in a moment.`;
+        ? `${displayName} isn’t set up to finish sign-ins: ${destination.origin}/verify-token is missing. Contact the app’s owner.`
+        : `${displayName} isn’t responding. Try again in a moment.`;
     return data({ message }, { status: 503 });
   }
   const { token } = await mintCrossAppToken(context, { user, targetApp: name, expirySeconds: tokenLifetimeSeconds });
@@ -81,27 +81,29 @@ export default function ContinuePage() {
         title={app ? `${app.displayName} is turned off` : "This app is not registered"}
         lead={
           app
-            ? "Nobody can sign in to it until it is turned on again. Ask whoever runs it."
-            : "The page that sent you here belongs to no app that we know, so nothing was handed to it."
+            ? "You can’t sign in to it until it’s turned on again. Contact the app’s owner."
+            : "The page that sent you here doesn’t belong to an app we know. Nothing was shared with it."
         }
       >
-        <ButtonLink href="/">Go to Home</ButtonLink>
+        <ButtonLink href="/" variant="primary" className="w-full">
+          Go to home
+        </ButtonLink>
       </EntryPage>
     );
   }
   return (
-    <EntryPage title={`Continue to ${app.displayName}`} lead={`This signs you in at ${app.host}.`}>
+    <EntryPage title={`Sign in to ${app.displayName}`} lead={`You’ll be signed in at ${app.host}.`}>
       <ErrorSummary id="continue-error" form={failed?.message} />
       <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
         <h2 id="rights" className="font-medium">
-          What {app.displayName} may do
+          {app.displayName} will be able to
         </h2>
         <ul className="list-disc space-y-1 pl-5">
           {app.rights.map((right) => (
             <li key={right}>{right}</li>
           ))}
         </ul>
-        <p className="text-muted">You can disconnect it at any time under Settings, Security, Connected apps.</p>
+        <p className="text-muted">You can disconnect it at any time under Connected apps in your security settings.</p>
       </section>
       <Form method="post" data-once>
         <input type="hidden" name="accountId" value={accountId} />
@@ -110,9 +112,14 @@ export default function ContinuePage() {
         </Button>
       </Form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
-      <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
-        Use another account
-      </ButtonLink>
+      <div className="space-y-1">
+        <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
+          Use another account
+        </ButtonLink>
+        <ButtonLink href="/" variant="quiet" className="w-full">
+          Cancel
+        </ButtonLink>
+      </div>
     </EntryPage>
   );
 }

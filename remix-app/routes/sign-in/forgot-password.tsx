@@ -59,19 +59,19 @@ export default function ForgotPasswordPage() {
     const { to, pause } = answer.sent;
     return (
       <EntryPage
-        title="Check your mail"
-        lead="If there is an account for this address, a link to choose a new password is on its way."
+        title="Check your email"
+        lead="If there’s an account for this address, we’ve sent it a link to choose a new password."
       >
         <p>
-          It goes to <strong className="font-semibold">{to}</strong>, works once, and can take a minute to arrive.
+          We sent it to <strong className="font-semibold">{to}</strong>. It works once, and can take a minute to arrive.
         </p>
         <p>
-          If we sent you one in the last {pause}, use that one: we don’t replace it before then. A sign-in code counts
-          too. If nothing arrives, you can{" "}
+          Didn’t get it? Check your spam folder. If we sent you a link or a sign-in code in the last {pause}, use that
+          one. After that you can{" "}
           <a className="link" href="/forgot-password">
-            ask again
-          </a>{" "}
-          after that.
+            request a new link
+          </a>
+          .
         </p>
         {mailboxUrl ? (
           <ButtonLink href={mailboxUrl} variant="primary" className="w-full">
@@ -87,12 +87,12 @@ export default function ForgotPasswordPage() {
     );
   }
   return (
-    <EntryPage title="Reset your password" lead="We will email you a link to choose a new one.">
+    <EntryPage title="Reset your password" lead="We’ll email you a link to choose a new one.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">
         <EmailField field={email} required />
         <BotChallenge challenge={challenge} />
-        <Button className="w-full">Send the link</Button>
+        <Button className="w-full">Send reset link</Button>
       </Form>
       <p>
         <a className="link" href="/login">

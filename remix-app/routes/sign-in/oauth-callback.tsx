@@ -78,21 +78,21 @@ export default function OAuthCallbackPage() {
   if (view.kind === "foreign") {
     return (
       <EntryPage
-        title="This sign-in did not begin here"
-        lead="It began in another browser, took too long, or is over. Nothing was changed. Start again where you want to be signed in."
+        title="This sign-in can’t be finished here"
+        lead="It was started in another browser, expired, or was already finished. Nothing has changed. Start again in the browser you want to sign in to."
         themeSwitch={false}
       >
         <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
-          {view.signedIn ? "Go to Home" : "Go to sign in"}
+          {view.signedIn ? "Go to home" : "Go to sign in"}
         </ButtonLink>
       </EntryPage>
     );
   }
   if (view.kind === "failed") {
     return (
-      <EntryPage title="That did not work" lead={view.text} themeSwitch={false}>
+      <EntryPage title="We couldn’t sign you in" lead={view.text} themeSwitch={false}>
         <ButtonLink href={view.goOn} variant="primary">
-          Go on as you were
+          Back to your account
         </ButtonLink>
       </EntryPage>
     );
@@ -103,7 +103,7 @@ export default function OAuthCallbackPage() {
       title={<Address>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</Address>}
       lead={
         <Address>
-          {`You are signed in here as ${visitor}. Going on adds the other account to this browser, and enters that one.`}
+          {`You’re signed in as ${visitor}. If you continue, we’ll add that account to this browser and switch to it.`}
         </Address>
       }
       themeSwitch={false}

@@ -22,7 +22,7 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { CodeField, EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Get back into your account");
+export const meta = pageTitle("Recover your account");
 
 /** Any other text is no link of ours, and is refused as one that is used. */
 const token = z.string().max(200);
@@ -31,9 +31,9 @@ const linkSchema = z.object({ token, next });
 const codeSchema = z.object({
   email: emailSchema,
   code: z
-    .string({ error: "Enter the code from the mail" })
+    .string({ error: "Enter the code from the email" })
     .transform((text) => text.replace(/[\s-]/g, ""))
-    .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the mail")),
+    .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the email")),
   next,
 });
 
@@ -86,20 +86,20 @@ export default function AccountRecoveryPage() {
   const nextField = next.initialValue ? <input type="hidden" name={next.name} value={next.initialValue} /> : null;
   return (
     <EntryPage
-      title="Get back into your account"
+      title="Recover your account"
       lead={
         link ? (
-          <Address>{`This signs you in as ${link.account}.`}</Address>
+          <Address>{`You’ll be signed in as ${link.account}.`}</Address>
         ) : (
-          "Enter the code from the mail that an administrator sent you."
+          "Enter the code from the email an administrator sent you."
         )
       }
     >
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
       {otherAccount ? (
         <Notice tone="warn">
-          You are signed in as <strong className="font-semibold">{otherAccount}</strong>. Continuing adds the account
-          that the mail was sent to and makes it the active one.
+          You’re signed in as <strong className="font-semibold">{otherAccount}</strong>. If you continue, we’ll add the
+          account this email was sent to and switch to it.
         </Notice>
       ) : null}
       {link ? (
@@ -119,7 +119,9 @@ export default function AccountRecoveryPage() {
         </Form>
       )}
       <p className="text-muted">
-        No mail? Ask the administrator who helps you for a new one.{" "}
+        {link
+          ? "If you didn’t ask for this, close this page. Nothing has changed."
+          : "Didn’t get the email, or it expired? Ask your administrator for a new one."}{" "}
         <a className="link" href="/login">
           Back to sign in
         </a>

@@ -59,15 +59,12 @@ export default function ResetPasswordPage() {
   const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
   if (answer?.review) {
     return (
-      <EntryPage
-        title="Your password is changed"
-        lead="Every other device and app has been signed out of this account."
-      >
-        <h2 className="font-semibold text-large">What can open this account</h2>
+      <EntryPage title="Your password is changed" lead="All other devices and apps have been signed out.">
+        <h2 className="font-semibold text-large">Review account access</h2>
         <AccessForm {...answer.review} returnUrl={returnUrl} />
         <p>
           <a href={returnUrl} className="link">
-            Continue without checking
+            Continue without reviewing
           </a>
         </p>
       </EntryPage>
@@ -78,15 +75,15 @@ export default function ResetPasswordPage() {
       title={first ? "Choose your password" : "Choose a new password"}
       lead={
         first
-          ? "Your email is confirmed. We could not tell that the account's password came from you, so it no longer works."
+          ? "Your email is confirmed. We couldn’t tell whether you set this account’s password, so it no longer works."
           : listed
-            ? "Your password is on a list of common ones, or close to your name or email. Choose another one to continue."
+            ? "Your password is too common, or too close to your name or email. Choose another one to continue."
             : undefined
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
       <p>
-        For <strong className="font-semibold">{email}</strong>. Changing it signs out every other device.
+        For <strong className="font-semibold">{email}</strong>. Changing it signs you out on all other devices.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         {/* Password managers file the new password under this name. */}

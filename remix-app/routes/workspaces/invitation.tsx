@@ -41,10 +41,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
 
 const endings = {
   unknown:
-    "It was replaced by a newer one, or the link is incomplete. Look for a newer mail, or ask for a new invitation.",
-  accepted: "It has been accepted already.",
-  expired: "An invitation is open for a week, and this one has expired. Ask for a new one.",
-  withdrawn: "It was withdrawn. Ask the person who invited you.",
+    "It was replaced by a newer one, or the link is incomplete. Look for a newer email, or ask for a new invitation.",
+  accepted: "This invitation was already accepted.",
+  expired: "This invitation expired. Ask for a new one.",
+  withdrawn: "This invitation was withdrawn. Contact the person who invited you.",
 } as const;
 
 export default function InvitationPage() {
@@ -54,7 +54,9 @@ export default function InvitationPage() {
   if (!offer || state !== "open") {
     return (
       <EntryPage title="This invitation no longer works" lead={state === "open" ? undefined : endings[state]}>
-        <ButtonLink href="/workspaces">Go to your workspaces</ButtonLink>
+        <ButtonLink href="/workspaces" variant="primary" className="w-full">
+          Go to your workspaces
+        </ButtonLink>
       </EntryPage>
     );
   }
@@ -62,24 +64,31 @@ export default function InvitationPage() {
   return (
     <EntryPage
       title={`Join ${workspaceName}`}
-      lead={`${invitedBy ?? "A member"} invites you to this workspace, as ${role}.`}
+      lead={`${invitedBy ?? "A member"} invited you to join as ${/^[aeiou]/i.test(role) ? "an" : "a"} ${role}.`}
     >
       <ErrorSummary id="invitation-error" form={failed?.message} />
       {forYou ? (
         <AccountForm data-once className="space-y-4">
           <input type="hidden" name="token" value={token} />
           <p>
-            You join as <strong className="font-semibold">{email}</strong>.
+            You’ll join as <strong className="font-semibold">{email}</strong>.
           </p>
           <Button className="w-full">Join workspace</Button>
+          <ButtonLink href="/" variant="quiet" className="w-full">
+            Not now
+          </ButtonLink>
         </AccountForm>
       ) : (
         <>
           <p>
-            The invitation is for <strong className="font-semibold">{invited}</strong>, and you are signed in as{" "}
-            <strong className="font-semibold">{email}</strong>. Sign in with that email to accept it.
+            This invitation is for <strong className="font-semibold">{invited}</strong>, but you’re signed in as{" "}
+            <strong className="font-semibold">{email}</strong>. Switch accounts to accept it.
           </p>
-          <ButtonLink href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}>
+          <ButtonLink
+            href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
+            variant="primary"
+            className="w-full"
+          >
             Use another account
           </ButtonLink>
         </>

@@ -131,7 +131,7 @@ export default function MembersPage() {
         <PageNav label="Pages of members" nextCursor={page.nextCursor} keep={["q", "invitations"]} />
       </Panel>
       {manages ? (
-        <Card id="invitations" title="Invite someone" lead="They get a mail with a link that works for a week.">
+        <Card id="invitations" title="Invite someone" lead="We’ll email them a link that expires in 7 days.">
           <InviteForm
             roles={assignable}
             email={answer?.failed ? answer.email : ""}

@@ -77,20 +77,20 @@ export default function WorkspaceSettingsPage() {
       ) : null}
       {heir && !answer ? (
         <ConfirmCard
-          title={`Make ${heir.name} the owner of ${workspace.name}?`}
-          lead="They may then do everything here, and take away your access. You stay as an admin, and cannot take it back."
+          title={`Transfer ${workspace.name} to ${heir.name}?`}
+          lead="They’ll become the owner and can remove you. You’ll become an admin, and can’t undo this."
           cancelTo={here}
         >
           <PostForm action={here}>
             <input type="hidden" name="intent" value="transfer" />
             <input type="hidden" name="userId" value={heir.userId} />
             <Button variant="danger" className="wrap-anywhere">
-              Hand over to {heir.name}
+              Transfer to {heir.name}
             </Button>
           </PostForm>
         </ConfirmCard>
       ) : null}
-      <Card title="Name" lead="As members and mails show it.">
+      <Card title="Name" lead="Shown to members and in emails.">
         {manages ? (
           <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="rename" />
@@ -107,7 +107,7 @@ export default function WorkspaceSettingsPage() {
         ) : (
           <div className="space-y-1">
             <p className="font-medium">{workspace.name}</p>
-            <p className="text-muted">Your role does not allow changing this.</p>
+            <p className="text-muted">Your role doesn’t allow you to change this.</p>
           </div>
         )}
       </Card>
@@ -118,7 +118,7 @@ export default function WorkspaceSettingsPage() {
         </div>
       </Card>
       {workspace.isOwner ? (
-        <Card title="Hand over" lead="Makes another member the owner. You stay as an admin.">
+        <Card title="Transfer ownership" lead="Choose a new owner. You’ll become an admin.">
           {moreHeirs || search ? (
             <div className="mb-4">
               <SearchForm label="Find a member" term={search} />
@@ -126,9 +126,7 @@ export default function WorkspaceSettingsPage() {
           ) : null}
           {heirs.length === 0 ? (
             <p className="text-muted">
-              {search
-                ? "Nobody else of that name is in this workspace."
-                : "Nobody else is in this workspace yet. Invite someone first."}
+              {search ? "No other members match your search." : "There are no other members yet. Invite someone first."}
             </p>
           ) : (
             <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
@@ -139,15 +137,16 @@ export default function WorkspaceSettingsPage() {
                   </option>
                 ))}
               </Select>
-              <Button variant="secondary">Hand over</Button>
+              <Button variant="secondary">Transfer</Button>
             </Form>
           )}
         </Card>
       ) : null}
       {manages ? (
         <Card
-          title="Delete this workspace"
-          lead="Its keys stop working at once, for everyone. Records of what was used and billed are kept."
+          danger
+          title="Delete workspace"
+          lead="Its API keys stop working immediately, for everyone. Usage and billing records are kept."
         >
           <PostForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />

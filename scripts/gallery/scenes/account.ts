@@ -36,7 +36,7 @@ export const accountStates = statesOf("Account", [
     "/settings/profile",
     async ({ page }) => {
       await page.getByLabel("Name", { exact: true }).fill("");
-      await page.getByLabel(/^Address of your picture/).fill("http://pictures.example/me.png");
+      await page.getByLabel(/^Profile picture URL/).fill("http://pictures.example/me.png");
       await refuse(page, "Save");
     },
   ],
@@ -47,7 +47,7 @@ export const accountStates = statesOf("Account", [
     "/settings/profile",
     async ({ page }) => {
       await press(page, "Save");
-      await page.getByText("Your profile is saved.").waitFor();
+      await page.getByText("Profile saved.").waitFor();
     },
   ],
   ["Change email", "settings/profile-email", "guest", "/settings/profile/email"],
@@ -89,7 +89,7 @@ export const accountStates = statesOf("Account", [
       await confirmHalf(scene);
       await scene.page.goto(await scene.world.confirmationLink(whose(scene).email));
       await press(scene.page, "Confirm");
-      await arrive(scene.page, "Your email is changed");
+      await arrive(scene.page, "Email changed");
     },
   ],
   ["Security, a new account", "settings/security", "guest", "/settings/security"],
@@ -104,7 +104,7 @@ export const accountStates = statesOf("Account", [
       await scene.world.signIn(whose(scene));
       await scene.page.reload();
       await press(scene.page, "Sign out all others");
-      await scene.page.getByText("Every other device is signed out.").waitFor();
+      await scene.page.getByText("All other devices are signed out.").waitFor();
     },
   ],
   ["Security, with unconfirmed additions", "settings/security", "guest", "/settings/security", addDirectly],
@@ -138,7 +138,7 @@ export const accountStates = statesOf("Account", [
     "/settings/security/access",
     async ({ page }) => {
       await press(page, "Remove selected and confirm the rest");
-      await page.getByText("You confirmed everything that can open your account.").waitFor();
+      await page.getByText("You confirmed every way into your account.").waitFor();
     },
   ],
   ["Activity", "settings/activity", "user", "/settings/security/activity"],
@@ -153,7 +153,7 @@ export const accountStates = statesOf("Account", [
     async (scene) => {
       await askToDisconnect(scene);
       await press(scene.page, "Disconnect");
-      await scene.page.getByText("The app is disconnected.").waitFor();
+      await scene.page.getByText("App disconnected.").waitFor();
     },
   ],
   ["Change password", "settings/password", "guest", "/settings/security/password"],
@@ -169,14 +169,14 @@ export const accountStates = statesOf("Account", [
   ],
   ["Add a passkey", "settings/passkeys-new", "guest", "/settings/security/passkeys/new"],
   [
-    "Rename a passkey",
+    "Rename passkey",
     "settings/passkeys-rename",
     "guest",
     "/settings/security",
     async (scene) => {
       await addPasskey(scene);
       await scene.page.getByRole("link", { name: /^Rename/ }).click();
-      await arrive(scene.page, "Rename a passkey");
+      await arrive(scene.page, "Rename passkey");
     },
   ],
   [
@@ -190,7 +190,7 @@ export const accountStates = statesOf("Account", [
         .locator("#passkeys")
         .getByRole("link", { name: /^Delete/ })
         .click();
-      await arrive(scene.page, "Delete a passkey");
+      await arrive(scene.page, "Delete this passkey?");
     },
   ],
   [

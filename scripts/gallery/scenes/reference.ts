@@ -1,4 +1,4 @@
-import { type Scene, statesOf } from "../state.ts";
+import { press, type Scene, statesOf } from "../state.ts";
 import { cookiesOf } from "../visitors.ts";
 
 const first =
@@ -14,6 +14,18 @@ export const referenceStates = statesOf("API reference", [
   ["Overview", "docs/api", "nobody", "/docs/api"],
   ["Calls of the platform", "docs/tag", "nobody", first("platform")],
   ["Calls of the gateway", "docs/tag", "nobody", first("gateway")],
+  [
+    "A call, tried",
+    "docs/tag",
+    "user",
+    "/docs/api/platform/workspaces",
+    async ({ page }) => {
+      const call = page.getByRole("region", { name: "List the caller's workspaces" });
+      await call.getByText("Try it", { exact: true }).click();
+      await press(page, "Send request");
+      await call.getByText(/^200 /).waitFor();
+    },
+  ],
 ]);
 
 /** Pages for what cannot be shown. */

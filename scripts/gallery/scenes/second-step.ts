@@ -9,7 +9,7 @@ async function enterWrongCode({ page }: Scene): Promise<void> {
 }
 
 async function setUp({ page }: Scene): Promise<string> {
-  await press(page, "Set it up");
+  await press(page, "Set up app");
   await page.getByRole("img", { name: "QR code for your authenticator app" }).waitFor();
   return ((await page.getByText(/^([A-Z2-7]{4} ?)+$/).textContent()) ?? "").replaceAll(" ", "");
 }
@@ -57,7 +57,7 @@ export const secondStepStates = statesOf("Second step", [
     "owing",
     "/mfa/app",
     async ({ page }) => {
-      await press(page, "Ask my phone");
+      await press(page, "Send request to my phone");
       await page.getByText("Waiting for your phone").waitFor();
     },
   ],
@@ -127,7 +127,7 @@ export const secondStepStates = statesOf("Second step", [
     async (scene) => `/mfa/remove?${new URLSearchParams({ factorId: await enterWithApps(scene) })}`,
   ],
   [
-    "Confirm that it is you",
+    "Confirm it’s you",
     "mfa/step-up",
     "nobody",
     async (scene) => {
@@ -136,7 +136,7 @@ export const secondStepStates = statesOf("Second step", [
     },
   ],
   [
-    "Confirm that it is you, refused",
+    "Confirm it’s you, refused",
     "mfa/step-up",
     "nobody",
     async (scene) => {
@@ -167,7 +167,7 @@ export const secondStepStates = statesOf("Second step", [
     },
     async ({ page }) => {
       await press(page, "Email me a code");
-      await arrive(page, "Check your mail");
+      await arrive(page, "Check your email");
     },
   ],
   ["Phone", "sign-in/qr", "guest", "/qr"],

@@ -26,7 +26,7 @@ async function signUp({ page }: Scene): Promise<string> {
   await page.getByLabel("Email").fill(email);
   await page.getByLabel("Password", { exact: true }).fill("a few unrelated words");
   await press(page, "Create account");
-  await arrive(page, "Check your mail");
+  await arrive(page, "Check your email");
   return email;
 }
 
@@ -34,7 +34,7 @@ async function signUp({ page }: Scene): Promise<string> {
 async function openResetLink({ page, world }: Scene): Promise<void> {
   const { email } = await world.createAccount();
   await page.getByLabel("Email").fill(email);
-  await press(page, "Send the link");
+  await press(page, "Send reset link");
   await page.goto(await world.confirmationLink(email));
 }
 
@@ -43,7 +43,7 @@ async function askForCode({ page, world }: Scene): Promise<void> {
   const { email } = await world.createAccount("Nadia Lind", "nadia.lind");
   await page.getByLabel("Email").fill(email);
   await press(page, "Email me a code");
-  await arrive(page, "Check your mail");
+  await arrive(page, "Check your email");
 }
 
 /** The reset link of somebody else, as the backend stores it for a mail. */
@@ -170,7 +170,7 @@ export const signInStates = statesOf("Sign in", [
     "/login",
     async (scene) => {
       await askForCode(scene);
-      await press(scene.page, "Send another code");
+      await press(scene.page, "Resend code");
       await scene.page.getByText("still works").waitFor();
     },
   ],
@@ -195,7 +195,7 @@ export const signInStates = statesOf("Sign in", [
     },
   ],
   [
-    "Check your mail",
+    "Check your email",
     "sign-in/check-mail",
     "nobody",
     "/signup",
@@ -211,7 +211,7 @@ export const signInStates = statesOf("Sign in", [
     "/signup/check-mail",
     async ({ page }) => {
       await page.getByLabel("Email").fill("nadia.lind@northern-lights.example");
-      await press(page, "Send the link again");
+      await press(page, "Resend email");
       await page.getByText("check your inbox").waitFor();
     },
   ],
@@ -234,8 +234,8 @@ export const signInStates = statesOf("Sign in", [
     "/forgot-password",
     async ({ page }) => {
       await page.getByLabel("Email").fill("robin.okafor@northern-lights.example");
-      await press(page, "Send the link");
-      await arrive(page, "Check your mail");
+      await press(page, "Send reset link");
+      await arrive(page, "Check your email");
     },
   ],
   ["Link of a reset mail", "sign-in/confirm", "nobody", "/forgot-password", openResetLink],

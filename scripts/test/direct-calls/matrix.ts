@@ -21,7 +21,7 @@ export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepC
 
 Every route of Supabase Auth ${version}, and what its calls leave behind without our server. The triggers in \`supabase/schemas/auth-schema.sql\` see to it on every plan. This page is written from \`scripts/test/direct-calls/\`: \`npm run test:direct-calls -- -u\` updates it, and the test fails while it is out of date.
 
-An addition is *unconfirmed* until the owner keeps it on the page "What can open this account". Mails are ours to the owner; links and codes are mailed by the backend.
+An addition is *unconfirmed* until the owner keeps it on the page "Review account access". Mails are ours to the owner; links and codes are mailed by the backend.
 
 ## With the publishable key or a user's token
 

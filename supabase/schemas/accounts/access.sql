@@ -66,7 +66,7 @@ as $$
 
     union all
     select
-      3, 'passkey', p.id::text, nullif(p.name, ''), null, null, p.created_at, p.last_used_at,
+      3, 'passkey', p.id::text, nullif(p.name, ''), null, p.aaguid::text, p.created_at, p.last_used_at,
       private.addition_event(a.id, p.id, 'passkey_added')
     from account a
     cross join lateral private.list_passkeys(a.id) p

@@ -123,7 +123,7 @@ begin
   elsif part = 'securityEvents' then
     return query
       select jsonb_build_object(
-        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'userAgent', e.user_agent,
+        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'place', e.place, 'userAgent', e.user_agent,
         'details', e.details, 'createdAt', e.created_at
       )
       from public.security_events e

@@ -26,6 +26,7 @@ begin
       ip = (event ->> 'ip')::inet,
       user_agent = event ->> 'userAgent',
       device = event ->> 'device',
+      place = event ->> 'place',
       details = s.details || coalesce(event -> 'details', '{}')
   where s.id = (
     select e.id
@@ -46,7 +47,7 @@ begin
   )
   returning s.* into recorded;
   if not found then
-    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, details)
+    insert into public.security_events (user_id, kind, method, session_id, ip, user_agent, device, place, details)
     values (
       subject,
       event ->> 'kind',
@@ -55,6 +56,7 @@ begin
       (event ->> 'ip')::inet,
       event ->> 'userAgent',
       event ->> 'device',
+      event ->> 'place',
       coalesce(event -> 'details', '{}')
     )
     returning * into recorded;
@@ -87,7 +89,7 @@ end
 $$;
 comment on function private.record_security_event(jsonb) is
   'Adds to an account''s activity, or describes what a trigger added: { userId, kind, method, sessionId, ip, userAgent, '
-  'device, details } → { id, createdAt }, or null without such an account. The mails about it become due.';
+  'device, place, details } → { id, createdAt }, or null without such an account. The mails about it become due.';
 
 create or replace function private.truncate_address(address inet) returns inet
   language sql

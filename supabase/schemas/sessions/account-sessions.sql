@@ -11,6 +11,7 @@ create or replace function private.account_sessions(
     ip text,
     user_agent text,
     device text,
+    place text,
     method text,
     aal text,
     refreshed_at timestamptz
@@ -29,6 +30,7 @@ as $$
     -- A sign-in by our pages reaches the backend through our server, which names itself there.
     coalesce(e.user_agent, s.user_agent),
     e.device,
+    e.place,
     e.method,
     s.aal::text,
     s.refreshed
@@ -51,6 +53,7 @@ as $$
       max(v.created_at) as last_event_at,
       (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
       (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
+      (array_agg(v.place order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as place,
       (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
     from public.security_events v
     where v.user_id = s.user_id and v.session_id = s.id

@@ -3,20 +3,29 @@
 
 -- Definer: the identity backend's tables are not the service role's to read.
 create or replace function private.list_passkeys(user_id uuid)
-  returns table (id uuid, credential_id text, name text, created_at timestamptz, last_used_at timestamptz)
+  returns table (
+    id uuid,
+    credential_id text,
+    name text,
+    aaguid uuid,
+    device text,
+    created_at timestamptz,
+    last_used_at timestamptz
+  )
   language sql
   stable
   security definer
   set search_path = ''
 as $$
-  select c.id, encode(c.credential_id, 'hex'), c.friendly_name, c.created_at, c.last_used_at
+  select c.id, encode(c.credential_id, 'hex'), c.friendly_name, c.aaguid, e.device, c.created_at, c.last_used_at
   from auth.webauthn_credentials c
+  left join public.security_events e on e.id = private.addition_event(c.user_id, c.id, 'passkey_added')
   where c.user_id = list_passkeys.user_id
   order by c.created_at, c.id
 $$;
 comment on function private.list_passkeys(uuid) is
-  'An account''s passkeys, oldest first, each with its credential id in hexadecimal. For our server, which knows the '
-  'account from its session.';
+  'An account''s passkeys, oldest first, each with its credential id in hexadecimal, the AAGUID of its provider, and the '
+  'browser and system that it was added from, where known. For our server, which knows the account from its session.';
 
 -- Definer: the identity backend's tables are not the service role's to read.
 create or replace function private.passkey_exists(credential_id text) returns boolean

@@ -21,6 +21,28 @@ comment on function public.list_workspaces(text[], integer) is
   'A page of the caller''s workspaces, their personal one first, then by name. after: personal, name and id of the last '
   'one of the page before.';
 
+-- Definer: addresses are in the identity backend's table. The caller's own address, and those of members of workspaces
+-- in which the caller manages members: who invites people by email may see it.
+create or replace function public.list_member_emails(workspace_id uuid) returns table (user_id uuid, email text)
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select m.user_id, u.email::text
+  from public.workspace_members m
+  join auth.users u on u.id = m.user_id
+  where m.workspace_id = list_member_emails.workspace_id
+    and u.email <> ''
+    and private.account_required_mfa_satisfied()
+    and (
+      m.user_id = (select auth.uid())
+      or m.workspace_id in (select private.my_workspace_ids_with_permission('manage_members'))
+    )
+$$;
+comment on function public.list_member_emails(uuid) is
+  'Emails of a workspace''s members that the caller may see: their own, and all where they manage members.';
+
 create or replace function public.list_workspace_members(
   workspace_id uuid,
   search text default '',
@@ -30,22 +52,30 @@ create or replace function public.list_workspace_members(
   page_size integer default 50
 )
   returns table (
-    user_id uuid, name text, role_id uuid, role text, is_owner boolean, joined_at timestamptz, sorts_as text
+    user_id uuid,
+    name text,
+    role_id uuid,
+    role text,
+    is_owner boolean,
+    joined_at timestamptz,
+    sorts_as text,
+    email text
   )
   language sql
   stable
   security invoker
   set search_path = ''
 as $$
-  select m.user_id, n.name, r.id, r.name, r.is_owner, m.created_at, lower(n.name)
+  select m.user_id, n.name, r.id, r.name, r.is_owner, m.created_at, lower(n.name), v.email
   from public.workspace_members m
   join public.workspace_roles r on r.id = m.role_id
   left join public.profiles p on p.id = m.user_id
+  left join public.list_member_emails(list_workspace_members.workspace_id) v on v.user_id = m.user_id
   cross join lateral (select coalesce(p.display_name, 'Unknown') as name) n
   where m.workspace_id = list_workspace_members.workspace_id
     and (of_role is null or m.role_id = of_role)
     and (member_id is null or m.user_id = member_id)
-    and position(lower(search) in lower(n.name)) > 0
+    and (position(lower(search) in lower(n.name)) > 0 or position(lower(search) in lower(v.email)) > 0)
     and (
       after is null or (not r.is_owner, lower(n.name), m.user_id) > (not after[1]::boolean, after[2], after[3]::uuid)
     )
@@ -53,8 +83,8 @@ as $$
   limit page_size
 $$;
 comment on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) is
-  'A page of a workspace''s members, owners first, then by name: those whose name contains the search, with a role or an '
-  'id where one is given. after: is_owner, sorts_as and user_id of the last one of the page before.';
+  'A page of a workspace''s members, owners first, then by name: those whose name or visible email contains the search, '
+  'with a role or an id where one is given. after: is_owner, sorts_as and user_id of the last one of the page before.';
 
 create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
   language sql

@@ -1,0 +1,27 @@
+import { describe, expect, test } from "vitest";
+import { passkeyName } from "./passkey-name.ts";
+
+// The AAGUIDs of 1Password, and of authenticators that name none (WebAuthn level 3, section 5.1.3, attestation "none").
+const onePassword = "bada5566-a7aa-401f-bd96-45619a55120d";
+const none = "00000000-0000-0000-0000-000000000000";
+
+describe("a passkey's name", () => {
+  test("is the one its owner gave it", () => {
+    expect(passkeyName({ name: "Work laptop", aaguid: onePassword, device: "Chrome on macOS" })).toBe("Work laptop");
+  });
+
+  test("is its provider's where the identity backend has none", () => {
+    expect(passkeyName({ name: "Passkey", aaguid: onePassword, device: "Chrome on macOS" })).toBe("1Password");
+    expect(passkeyName({ name: "", aaguid: onePassword.toUpperCase(), device: null })).toBe("1Password");
+  });
+
+  test("is the browser and system it was added from where the provider is unknown", () => {
+    expect(passkeyName({ name: "Passkey", aaguid: none, device: "Firefox on Linux" })).toBe("Firefox on Linux");
+    expect(passkeyName({ name: null, aaguid: null, device: "Firefox on Linux" })).toBe("Firefox on Linux");
+  });
+
+  test("is Passkey where nothing is known", () => {
+    expect(passkeyName({ name: "", aaguid: null, device: null })).toBe("Passkey");
+    expect(passkeyName({ name: null, aaguid: "constructor", device: null })).toBe("Passkey");
+  });
+});

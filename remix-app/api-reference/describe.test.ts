@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { errorsIn, operationsOf, tagsOf } from "./describe.ts";
+import { areas, documentOf } from "./documents.ts";
+
+const operations = areas.flatMap((area) =>
+  tagsOf(documentOf(area)).flatMap(({ slug }) => operationsOf(documentOf(area), { slug, origin: "https://a.test" })),
+);
+const tried = operations.filter(({ tryIt }) => tryIt !== null);
+
+describe("the errors of an answer", () => {
+  test("are listed by their codes", () => {
+    expect(errorsIn("FORBIDDEN: You don’t have access to this. rate_limit: Slow down. Retry: later.")).toEqual([
+      { code: "FORBIDDEN", meaning: "You don’t have access to this." },
+      { code: "rate_limit", meaning: "Slow down." },
+      { code: "Retry", meaning: "later." },
+    ]);
+    expect(errorsIn("No code here.")).toEqual([{ code: "", meaning: "No code here." }]);
+  });
+
+  test("all have a code and a meaning in our documents", () => {
+    const bare = operations.flatMap(({ id, errors }) =>
+      errors.filter(({ code, meaning }) => !code || !meaning).map(() => id),
+    );
+    expect(bare).toEqual([]);
+  });
+});
+
+describe("what the reference sends", () => {
+  test("changes nothing, except that the playground's two calls of a model are paid for", () => {
+    expect(tried.filter(({ tryIt }) => tryIt?.method !== "GET").map(({ id, tryIt }) => [id, tryIt?.path])).toEqual([
+      ["createChatCompletion", "/api/v1/workspaces/{workspaceId}/ai/playground/chat"],
+      ["createEmbeddings", "/api/v1/workspaces/{workspaceId}/ai/playground/embeddings"],
+    ]);
+    expect(tried.every(({ tryIt, method }) => tryIt?.method === method)).toBe(true);
+  });
+
+  test("takes and answers no secret", () => {
+    const secret = /secret|token$|password/i;
+    const named = tried.flatMap(({ id, tryIt, answers }) => {
+      const fields = tryIt?.fields.map(({ name }) => name) ?? [];
+      const members = answers.flatMap(({ sample }) =>
+        [...(sample ?? "").matchAll(/"(\w+)":/g)].map(([, name]) => name),
+      );
+      return [...fields, ...members].filter((name) => secret.test(name ?? "")).map((name) => `${id}: ${name}`);
+    });
+    expect(named).toEqual([]);
+    expect(tried.length).toBeGreaterThan(15);
+  });
+});

@@ -1,0 +1,58 @@
+import Ajv2020 from "ajv/dist/2020.js";
+import { describe, expect, test } from "vitest";
+import { areas, documentOf, type Schema } from "./documents.ts";
+import { sampleOf } from "./response-sample.ts";
+
+describe("a response sample", () => {
+  test("names every member, with values that its schema allows", () => {
+    const sample = sampleOf(
+      {
+        type: "object",
+        properties: {
+          state: { enum: ["active", "revoked"] },
+          seats: { type: "integer", minimum: 2, maximum: 9 },
+          email: { type: "string" },
+          lastUsedAt: { anyOf: [{ type: "string", format: "date-time" }, { type: "null" }] },
+          tags: { type: "array", items: { $ref: "#/components/schemas/Tag" } },
+        },
+      },
+      () => ({ type: "string", pattern: "^[0-9]+$" }),
+    );
+    expect(sample).toEqual({
+      state: "active",
+      seats: 2,
+      email: "ada@example.com",
+      lastUsedAt: "2026-11-28T09:30:00.000Z",
+      tags: ["1"],
+    });
+  });
+
+  test("is none for an answer without JSON", () => {
+    expect(sampleOf({}, () => ({}))).toBe(undefined);
+  });
+
+  test.each(areas)("satisfies the schema of each answer of the %s", (area) => {
+    const { components, paths } = documentOf(area);
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema({ $id: "document", components });
+    const absolute = (schema: Schema) =>
+      JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"document#/components')) as object;
+    const resolve = (ref: string) => components.schemas[ref.split("/").at(-1) ?? ""] ?? {};
+    const faults: string[] = [];
+    let checked = 0;
+    for (const operation of Object.values(paths).flatMap(Object.values)) {
+      for (const { content } of Object.values(operation.responses as Record<string, { content?: Content }>)) {
+        const schema = content?.["application/json"]?.schema;
+        if (!schema) continue;
+        checked += 1;
+        if (!ajv.validate(absolute(schema), sampleOf(schema, resolve))) {
+          faults.push(`${operation.operationId}: ${ajv.errorsText()}`);
+        }
+      }
+    }
+    expect(faults).toEqual([]);
+    expect(checked).toBeGreaterThan(5);
+  });
+});
+
+type Content = Record<string, { schema?: Schema }>;

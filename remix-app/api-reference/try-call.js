@@ -1,0 +1,51 @@
+// Sends the requests of "Try it" forms by the visitor's own session, and shows the responses.
+const longestAnswer = 100_000;
+
+for (const form of document.querySelectorAll("form[data-try]")) {
+  form.hidden = false;
+  const button = form.querySelector("button");
+  const shown = form.querySelector("[data-answer]");
+  const [facts, body] = shown.children;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (button.disabled) return;
+    button.disabled = true;
+    const { url, options } = requestOf(form);
+    const started = performance.now();
+    try {
+      const response = await fetch(url, options);
+      const text = await response.text();
+      const elapsedMs = Math.round(performance.now() - started);
+      facts.textContent = `${response.status} ${response.statusText} · ${elapsedMs} ms · ${options.method} ${url}`;
+      body.textContent = readable(text).slice(0, longestAnswer) || "(empty)";
+    } catch {
+      facts.textContent = "The request failed. Check your connection and try again.";
+      body.textContent = "";
+    }
+    body.hidden = body.textContent === "";
+    shown.hidden = false;
+    button.disabled = false;
+  });
+}
+
+function requestOf(form) {
+  const fields = new FormData(form);
+  const path = form.dataset.try.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(fields.get(`path:${name}`)));
+  const query = new URLSearchParams();
+  for (const [name, value] of fields) if (name.startsWith("query:") && value) query.append(name.slice(6), value);
+  const method = form.dataset.tryMethod;
+  const headers = { Accept: "application/json" };
+  if (method === "GET") return { url: query.size > 0 ? `${path}?${query}` : path, options: { method, headers } };
+  headers["Content-Type"] = "application/json";
+  // As the playground's own requests: another account that became active since is refused.
+  headers["X-Page-Account"] = document.documentElement.dataset.account;
+  return { url: path, options: { method, headers, body: fields.get(`body:${form.dataset.tryId}`) } };
+}
+
+function readable(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

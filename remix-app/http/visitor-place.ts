@@ -1,0 +1,48 @@
+import { isReadable } from "./readable.ts";
+
+/** Names of the headers in which a trusted proxy says where a visitor is. */
+export interface PlaceHeaders {
+  city?: string | undefined;
+  country?: string | undefined;
+}
+
+const countries = new Intl.DisplayNames(["en"], { type: "region", fallback: "none" });
+/** What proxies send for a country they don't know (Cloudflare: XX; Google: ZZ). T1, for Tor, is no country code. */
+const unknownCountries = new Set(["XX", "ZZ"]);
+const maxNameLength = 58;
+
+/**
+ * Returns where a visitor is, such as "Porto, Portugal", by the headers of a trusted proxy; null where they say nothing.
+ * The city may be percent-encoded (Vercel) or raw UTF-8 (Cloudflare), the country an ISO 3166 code or a name.
+ */
+export function visitorPlace(headers: Headers, { city, country }: PlaceHeaders): string | null {
+  const names = [city && readName(headers.get(city)), country && countryName(readName(headers.get(country)))];
+  return names.filter(Boolean).join(", ") || null;
+}
+
+function countryName(text: string | null): string | null {
+  if (!text || !/^[A-Z][A-Z0-9]$/i.test(text)) return text;
+  const code = text.toUpperCase();
+  if (!/^[A-Z]{2}$/.test(code) || unknownCountries.has(code)) return null;
+  return countries.of(code) ?? null;
+}
+
+function readName(value: string | null): string | null {
+  if (value === null) return null;
+  const text = decoded(asUtf8(value)).trim();
+  return isReadable(text) && text.length <= maxNameLength ? text : null;
+}
+
+/** Node reads a header's bytes as Latin-1. */
+function asUtf8(value: string): string {
+  const text = Buffer.from(value, "latin1").toString("utf8");
+  return text.includes("\ufffd") ? value : text;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,23 @@
+import { useSite } from "./site.ts";
+
+/** Links at the foot of every page; a satellite has none of these pages. */
+export function FooterLinks() {
+  const site = useSite();
+  if (!site || site.satellite) return null;
+  return (
+    <nav aria-label="Footer" className="text-small">
+      <a href="/docs/api" className="inline-block rounded-button py-1.5 text-muted hover:text-ink hover:underline">
+        API reference
+      </a>
+    </nav>
+  );
+}
+
+/** The foot of a page that fills the screen's width. */
+export function PageFooter() {
+  return (
+    <footer className="mx-auto w-full max-w-5xl px-4 pb-8">
+      <FooterLinks />
+    </footer>
+  );
+}

@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { readStack } from "../scripts/test/stack.ts";
+import { openBrowser } from "./testing/browser.ts";
+
+const { base } = readStack();
+
+// React writes pages in blocks of 2,048 bytes: in three positions, at least two have a character of three bytes across
+// the end of a block (github.com/facebook/react/issues/24985).
+test.each([0, 1, 2])("a page keeps characters of several bytes whole, %s bytes further on", async (shift) => {
+  const typed = "a".repeat(shift) + "’".repeat(650);
+  const { text } = await openBrowser(base).post("/signup", { email: typed, password: "" });
+  expect(text).toContain(`value="${typed}"`);
+  expect(text).not.toContain("\0");
+});

@@ -65,7 +65,7 @@ export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
           <main
             id="content"
             tabIndex={-1}
-            className="@container mx-auto w-full max-w-5xl px-4 py-6 outline-none sm:py-8 grow lg:px-8"
+            className="@container mx-auto w-full max-w-5xl grow px-4 py-6 outline-none sm:py-8 lg:px-8"
           >
             <UntilNextPage>
               <div className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">

@@ -16,7 +16,7 @@ export function FooterLinks() {
 /** The foot of a page that fills the screen's width. */
 export function PageFooter() {
   return (
-    <footer className="mx-auto w-full max-w-5xl px-4 pb-8">
+    <footer className="mx-auto w-full max-w-5xl px-4 pb-8 lg:px-8">
       <FooterLinks />
     </footer>
   );

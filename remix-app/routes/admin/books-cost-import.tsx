@@ -1,10 +1,11 @@
-import { type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import { useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformImport } from "../../admin/books/platform-import.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
 import { monthName } from "../../studio/costs/month.ts";
 import { Figures } from "../../studio/figures.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
@@ -12,9 +13,7 @@ import { Facts } from "../../ui/facts.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.import.file ?? "Import"} · Books · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.import.file ?? "Import"} · Books · Console`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -8,13 +8,14 @@ import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { monthName, readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { rangeStatus } from "../../studio/range.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Costs · Books · Console · Gatehouse" }];
+export const meta = pageTitle("Costs · Books · Console");
 
 const recordsShown = 50;
 

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData } from "@remix-run/react";
+import { useActionData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { platformBook, takePlatformStep } from "../../admin/books/platform-import.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -10,12 +10,13 @@ import { readUpload } from "../../studio/costs/cost-import/read-upload.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
 import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
 
 export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
 
-export const meta: MetaFunction = () => [{ title: "Import costs · Books · Console · Gatehouse" }];
+export const meta = pageTitle("Import costs · Books · Console");
 
 /** A checkbox for each service. */
 const limits = { maxFields: 10_000, maxValueLength: mostPackedLength, files: true };

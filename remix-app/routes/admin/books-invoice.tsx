@@ -1,18 +1,17 @@
-import { type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import { useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformInvoice } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { invoiceFacts, momentInWords } from "../../studio/invoices/invoice-words.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.invoice.reference ?? "Invoice"} · Books · Console · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.reference ?? "Invoice"} · Books · Console`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { InvoiceReview } from "../../admin/books/invoice-review.tsx";
 import { enterPlatformInvoice } from "../../admin/books/platform-invoices.ts";
@@ -8,10 +8,11 @@ import { takeForm } from "../../session/kept-form.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
 import { invoiceFields, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Enter an invoice · Books · Console · Gatehouse" }];
+export const meta = pageTitle("Enter an invoice · Books · Console");
 
 const base = "/admin/books/invoices";
 

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData, useLocation } from "@remix-run/react";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -6,13 +6,14 @@ import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { monthName } from "../../studio/costs/month.ts";
 import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Invoices · Books · Console · Gatehouse" }];
+export const meta = pageTitle("Invoices · Books · Console");
 
 const recordsShown = 50;
 

@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { bookLinks, providerPage } from "../../admin/books/book-links.ts";
 import { CauseList } from "../../admin/books/cause-list.tsx";
@@ -9,15 +9,14 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { monthName } from "../../studio/costs/month.ts";
 import { cellsOf, stateWords } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  {
-    title: `${data ? `${data.provider} in ${monthName(data.month)}` : "A provider’s month"} · Books · Console · Gatehouse`,
-  },
-];
+export const meta = pageTitle<typeof loader>(
+  (data) => `${data ? `${data.provider} in ${monthName(data.month)}` : "A provider’s month"} · Books · Console`,
+);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

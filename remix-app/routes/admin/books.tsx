@@ -1,4 +1,4 @@
-import { type MetaFunction, useLoaderData } from "@remix-run/react";
+import { useLoaderData } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { monthLinks, providerPage } from "../../admin/books/book-links.ts";
 import { reconcilePlatform } from "../../admin/books/platform-month.ts";
@@ -10,12 +10,13 @@ import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus } from "../../studio/range.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
 
-export const meta: MetaFunction = () => [{ title: "Books · Console · Gatehouse" }];
+export const meta = pageTitle("Books · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);

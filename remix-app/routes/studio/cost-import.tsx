@@ -1,10 +1,11 @@
-import { Link, type MetaFunction, useLoaderData, useSearchParams } from "@remix-run/react";
+import { Link, useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { requireImport } from "../../studio/costs/cost-import/member-book.ts";
 import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
 import { monthName } from "../../studio/costs/month.ts";
 import { Figures } from "../../studio/figures.tsx";
+import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
@@ -15,9 +16,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta: MetaFunction<typeof loader> = ({ data }) => [
-  { title: `${data?.receipt.import.file ?? "Import"} · Costs · Gatehouse` },
-];
+export const meta = pageTitle<typeof loader>((data) => `${data?.receipt.import.file ?? "Import"} · Costs`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });

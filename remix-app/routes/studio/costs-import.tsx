@@ -1,4 +1,4 @@
-import { type MetaFunction, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -11,6 +11,7 @@ import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
 import { importBodyBytes } from "../../studio/costs/cost-import/upload-limit.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
+import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Select } from "../../ui/field.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -18,7 +19,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { maxBodyBytes: importBodyBytes };
 
-export const meta: MetaFunction = () => [{ title: "Import costs · Gatehouse" }];
+export const meta = pageTitle("Import costs");
 
 const permission = "use_ai_studio";
 /** A checkbox for each service. */

@@ -7,7 +7,7 @@ export interface PlaceHeaders {
 }
 
 const countries = new Intl.DisplayNames(["en"], { type: "region", fallback: "none" });
-/** What proxies send for a country they don't know (Cloudflare: XX; Google: ZZ). T1, for Tor, is no country code. */
+/** What proxies send for a country they don't know (Cloudflare: XX; Google: ZZ). T1 stands for Tor. */
 const unknownCountries = new Set(["XX", "ZZ"]);
 const maxNameLength = 58;
 

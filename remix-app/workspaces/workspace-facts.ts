@@ -1,6 +1,6 @@
 import type { WorkspaceAccess } from "./permission.ts";
 
-/** What a member may know of a workspace, as terms and texts. */
+/** A workspace's facts for a member, as terms and texts. */
 export function workspaceFacts({
   planId,
   personal,

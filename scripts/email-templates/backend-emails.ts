@@ -39,7 +39,7 @@ const codeExpiry = "This code expires in 1 hour and works once.";
 
 /**
  * Writes the emails that the identity backend sends, as its templates (Go's html/template). They hold no value that
- * anybody typed, not even the email: email clients turn whatever looks like a link into one.
+ * anybody typed, not even the email: email clients make links of addresses.
  */
 export function backendEmails(brand: EmailBrand): Record<BackendEmailName, BackendEmail> {
   const words = wordsOf(brand.name);

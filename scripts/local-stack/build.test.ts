@@ -21,7 +21,7 @@ test("a build is old once a source has changed, not when a test has", async () =
   rmSync(root, { recursive: true });
 });
 
-test("email templates are served by name, and nothing beside them", async () => {
+test("email templates are served by name, and nothing else", async () => {
   const { url, close } = await serveTemplates([{ file: "confirmation", subject: "S", html: "<p>Confirm</p>" }]);
   const confirmation = await fetch(`${url}/confirmation.html`);
   expect(confirmation.status).toBe(200);

@@ -229,7 +229,7 @@ describe("amounts in other currencies", () => {
   };
   const rates = { EUR: "1.08", JPY: "0.006667" };
 
-  test("are converted at the rates that a person entered, and kept beside the USD", async ({ db }) => {
+  test("are converted at the rates that a person entered, and kept with the USD", async ({ db }) => {
     const book = await createBook(db);
     await db.query("update public.profiles set display_name = 'Fin Ance' where id = $1", [book.ownerId]);
     const document = documentOf([mixed, usd("2026-10-04", "7")], { rates, timeZone: "America/Los_Angeles" });

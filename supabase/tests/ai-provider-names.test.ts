@@ -163,7 +163,7 @@ describe("two older rows of one record, whose providers differ only in case,", (
     ]);
   });
 
-  test("of another app, workspace or account are no clash", async ({ db }) => {
+  test("of another app, workspace or account don't clash", async ({ db }) => {
     const [book, other] = [await createBook(db), await createBook(db)];
     await oldRow(db, book);
     await oldRow(db, book, { provider: "openai", account_id: null });
@@ -244,7 +244,7 @@ describe("concurrent imports", () => {
        from ai.external_provider_costs where workspace_id = $1`,
       [book.workspaceId],
     );
-    // The last file stands whole: the API's observations are all older.
+    // All of the last file counts: the API's observations are all older.
     expect([amounts.length, imports]).toEqual([1, 1]);
   });
 

@@ -80,7 +80,7 @@ async function enterInvoice(invoice: Invoice) {
   return { reviewed, confirmed, done: await admin.browser.post(page, confirmed) };
 }
 
-/** What the books say of a provider, as people read it. */
+/** What the books show about a provider, as text. */
 async function lineOf(provider: string): Promise<string> {
   const { words } = await admin.browser.get(`/admin/books?month=${month}`);
   const [, line = ""] = words.split(new RegExp(`(?=${provider})`));

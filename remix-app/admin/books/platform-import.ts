@@ -67,7 +67,7 @@ const typeProvider = "Type the provider’s name as it is entered above. Nothing
 export async function requirePlatformImport(context: AppLoadContext, importId: string | undefined) {
   const { requestId } = context;
   const id = z.uuid().safeParse(importId);
-  const detail = "There is no such import.";
+  const detail = "This import doesn’t exist.";
   if (!id.success) throw problem("NOT_FOUND", { requestId, detail });
   const answer = await callFunction(context, {
     name: "private.read_platform_cost_import",

@@ -59,11 +59,11 @@ const read = z.union([
 export async function requirePlatformInvoice(context: AppLoadContext, invoiceId: string | undefined) {
   const { requestId } = context;
   const id = z.uuid().safeParse(invoiceId);
-  if (!id.success) throw problem("NOT_FOUND", { requestId, detail: "There is no such invoice." });
+  if (!id.success) throw problem("NOT_FOUND", { requestId, detail: "This invoice doesn’t exist." });
   const args = { invoice_id: id.data };
   const answer = await callFunction(context, { name: "private.read_platform_invoice", args, schema: read });
   if (answer.outcome === "not_found") {
-    throw problem("NOT_FOUND", { requestId, detail: "There is no such invoice." });
+    throw problem("NOT_FOUND", { requestId, detail: "This invoice doesn’t exist." });
   }
   const { invoice, recorded, comparison: compared } = answer;
   return { invoice, recorded, comparison: compared };

@@ -84,5 +84,5 @@ export function readBookMonth(
   const address = z.object({ month: z.string().regex(monthPattern), provider: z.string().regex(labelPattern) });
   const read = address.safeParse({ month, provider });
   if (read.success) return read.data;
-  throw problem("NOT_FOUND", { requestId, detail: "There is no such page." });
+  throw problem("NOT_FOUND", { requestId, detail: "This page doesn’t exist." });
 }

@@ -23,7 +23,7 @@ const approvals: Record<KeySetup["approval"], { text: string; action?: string }>
 };
 
 /**
- * The way from an account to the first request, each step ticked by what the workspace has, and the Playground beside it.
+ * The way from an account to the first request, each step ticked by what the workspace has, and a link to the Playground.
  * @param props.setup null for members who do not manage keys: two of the steps are not theirs
  */
 export function GetStarted({

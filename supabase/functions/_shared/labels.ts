@@ -17,7 +17,7 @@ export function isExternalId(text: string): boolean {
   return externalIdPattern.test(text);
 }
 
-/** What people are told of {@link externalIdPattern}. */
+/** The rule of {@link externalIdPattern}, for people. */
 export const externalIdRule = "This takes 1 to 256 characters, without line breaks or white space at either end.";
 
 /** A request id for a call that brought none. */

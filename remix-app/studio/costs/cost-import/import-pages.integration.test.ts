@@ -36,7 +36,7 @@ const upload = (text: string | Uint8Array<ArrayBuffer>, name = "october.csv", ap
   return form;
 };
 const unescaped = (text: string) => text.replaceAll("&quot;", '"').replaceAll("&#x27;", "'").replaceAll("&amp;", "&");
-/** What the review's form sends: its fields as they stand, with changes; null leaves one out. */
+/** Returns the review form's fields with changes; null leaves one out. */
 const reviewed = (html: string, step: "preview" | "import", changes: Record<string, string | null> = {}) => {
   const form = new FormData();
   for (const [input] of html.matchAll(/<input [^>]*>/g)) {
@@ -121,7 +121,7 @@ describe("a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("in another currency waits for a rate, which is kept with the amount and whoever entered it", async () => {
+  test("in another currency waits for a rate, which is kept with the amount and the person", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");

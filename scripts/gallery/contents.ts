@@ -44,8 +44,11 @@ form.addEventListener("input", show);
 form.addEventListener("submit", (event) => event.preventDefault());
 show();`;
 
-/** The gallery's page: every state by area, with its pictures side by side and what is wrong on them. */
-export function renderGallery(shots: readonly Shot[]): string {
+/**
+ * The gallery's page: every state by area, with its pictures side by side and what is wrong on them.
+ * @param options.before the pictures of an earlier gallery, by the same names, in its folder `before`
+ */
+export function renderGallery(shots: readonly Shot[], { before }: { before: ReadonlySet<string> }): string {
   const byState = Map.groupBy(shots, ({ state }) => state);
   const shown = areas.filter((area) => [...byState.keys()].some((state) => state.area === area));
   const faulty = [...byState.values()].filter((own) => own.some(({ faults }) => faults.length > 0)).length;
@@ -62,7 +65,7 @@ ${shown
     (area) => `<article id="${asId(area)}"><h2>${area}</h2>
 ${[...byState]
   .filter(([state]) => state.area === area)
-  .map(([state, own]) => renderState(state, own))
+  .map(([state, own]) => renderState(state, own, before))
   .join("\n")}</article>`,
   )
   .join("\n")}
@@ -70,18 +73,24 @@ ${[...byState]
 `;
 }
 
-function renderState({ area, name, route, visitor }: State, shots: readonly Shot[]): string {
+function renderState(
+  { area, name, route, visitor }: State,
+  shots: readonly Shot[],
+  before: ReadonlySet<string>,
+): string {
   const faults = [...new Set(shots.flatMap((shot) => shot.faults))];
   return `<section id="${asId(`${area} ${name}`)}" data-words="${asText(`${area} ${name} ${route}`.toLowerCase())}" data-faulty="${faults.length > 0}">
 <div><h3>${asText(name)}</h3><p>${asText(route.replace(/^routes\//, ""))} · seen by ${visitor}</p></div>
-<ul class="shots">${shots.map((shot) => renderShot(name, shot)).join("")}</ul>
+<ul class="shots">${shots.map((shot) => (before.has(shot.file ?? "") ? renderShot(name, shot, "before") : "") + renderShot(name, shot)).join("")}</ul>
 ${faults.length > 0 ? `<ul class="faults">${faults.map((fault) => `<li>${asText(fault)}</li>`).join("")}</ul>` : ""}</section>`;
 }
 
-function renderShot(name: string, { width, scheme, file }: Shot): string {
-  if (!file) return "";
-  const alt = asText(`${name}, ${width} px, ${scheme}`);
-  return `<li class="w${width}" data-width="${width}" data-scheme="${scheme}"><a href="${file}" target="_blank"><img src="${file}" loading="lazy" alt="${alt}"></a><small>${width} px, ${scheme}</small></li>`;
+function renderShot(name: string, { width, scheme, file: shot }: Shot, when?: "before"): string {
+  if (!shot) return "";
+  const file = when ? `${when}/${shot}` : shot;
+  const said = [`${width} px, ${scheme}`, when ?? []].flat().join(", ");
+  const alt = asText(`${name}, ${said}`);
+  return `<li class="w${width}" data-width="${width}" data-scheme="${scheme}"><a href="${file}" target="_blank"><img src="${file}" loading="lazy" alt="${alt}"></a><small>${said}</small></li>`;
 }
 
 function choice(name: string, values: readonly string[]): string {

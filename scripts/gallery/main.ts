@@ -1,5 +1,7 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { parseArgs } from "node:util";
 import { chromium } from "playwright";
 import { findChromium } from "../../e2e/chromium.ts";
 import { startStack } from "../test/start-stack.ts";
@@ -11,11 +13,13 @@ import { createVisitors } from "./visitors.ts";
 /**
  * `npm run gallery`: pictures of every page and state at three widths, light and dark, in `.local/gallery/index.html`,
  * on the stack that GATEHOUSE_STACK names or one of its own;
- * `npm run gallery -- studio` takes those alone whose area, name or route has the word. Exit code 1 where a state is
- * not reached, or a page is too wide, logs an error, or has a violation that axe finds.
+ * `npm run gallery -- studio` takes those alone whose area, name or route has the word. `--before <folder>` shows the
+ * pictures in a copy of an earlier gallery next to the new ones. Exit code 1 where a state is not reached, or a
+ * page is too wide, logs an error, or has a violation that axe finds.
  */
 const begun = Date.now();
-const word = process.argv.slice(2).join(" ").toLowerCase();
+const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { before: { type: "string" } } });
+const word = positionals.join(" ").toLowerCase();
 const wanted = states.filter(({ area, name, route }) => `${area} ${name} ${route}`.toLowerCase().includes(word));
 const directory = path.resolve(".local/gallery");
 const pagesAtOnce = 2;
@@ -28,8 +32,12 @@ const world = await createWorld();
 try {
   await rm(directory, { recursive: true, force: true });
   await mkdir(directory, { recursive: true });
+  if (options.before) await cp(options.before, path.join(directory, "before"), { recursive: true });
   const shots = await takeAll();
-  await writeFile(path.join(directory, "index.html"), renderGallery(shots));
+  await writeFile(
+    path.join(directory, "index.html"),
+    renderGallery(shots, { before: await namesOf(path.join(directory, "before")) }),
+  );
   const faulty = shots.filter(({ faults }) => faults.length > 0);
   for (const { state, width, scheme, faults } of faulty)
     console.log(`${state.area}: ${state.name}, ${width} px, ${scheme}: ${faults.join("; ")}`);
@@ -40,6 +48,10 @@ try {
 } finally {
   await world.close();
   await own?.stop();
+}
+
+async function namesOf(folder: string): Promise<Set<string>> {
+  return new Set(existsSync(folder) ? await readdir(folder) : []);
 }
 
 async function takeAll(): Promise<Shot[]> {

@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { renderGallery } from "./contents.ts";
+import { states } from "./states.ts";
+
+test("pictures of an earlier gallery come before those of the same names", () => {
+  const [state] = states;
+  if (!state) throw new Error("There are no states.");
+  const shot = { state, width: 320, scheme: "light", faults: [] } as const;
+  const page = renderGallery(
+    [
+      { ...shot, file: "kept-320-light.png" },
+      { ...shot, file: "new-320-light.png" },
+    ],
+    {
+      before: new Set(["kept-320-light.png", "gone-320-light.png"]),
+    },
+  );
+  expect([...page.matchAll(/<img src="([^"]+)"/g)].map(([, file]) => file)).toEqual([
+    "before/kept-320-light.png",
+    "kept-320-light.png",
+    "new-320-light.png",
+  ]);
+});

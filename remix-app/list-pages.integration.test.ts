@@ -257,7 +257,7 @@ test("a person's linked accounts, authenticator apps and connected apps are read
     expect([phones.length, namesOn(phones, /Remove Phone \d+\./g).size]).toEqual([3, 25]);
     const apps = await walk("/settings/security/apps", nextOf("Pages of apps"), by);
     expect([apps.length, namesOn(apps, new RegExp(`${tag}\\d+/disconnect`, "g")).size]).toEqual([5, 45]);
-    expect(apps[0]).toContain("It acts in 20 more workspaces.");
+    expect(apps[0]).toContain("And 20 more workspaces.");
 
     const admin = await createConsoleAdmin();
     const registered = await walk(`/admin/apps?q=${tag}`, nextOf("Pages of apps"), admin.browser).finally(() =>

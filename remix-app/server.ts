@@ -25,6 +25,8 @@ const server = createServer({
   requestTimeout: requestTimeoutMs,
   maxHeaderSize: maxHeaderBytes,
   keepAliveTimeout: keepAliveTimeoutMs,
+  // Longer than what clients are promised, since an event loop under load is late. Before Node 24.6 it is a second.
+  keepAliveTimeoutBuffer: 10_000,
 });
 const vite = development ? await startVite() : null;
 const buildFile = path.resolve("build/server/index.js");

@@ -55,7 +55,8 @@ describe("the challenge", () => {
       const browser = await enter(person);
       const page = `/mfa?${new URLSearchParams({ returnUrl: target })}`;
       expect((await browser.get(page)).text).not.toMatch(/href="[^"]*(evil|javascript)/);
-      expect((await browser.post(page, answerWith(phone, codeOf(phone)))).location).toBe("/");
+      const answer = await browser.post(page, answerWith(phone, codeOf(phone)));
+      expect(answer).toMatchObject({ status: 302, location: "/" });
     },
   );
 

@@ -140,7 +140,7 @@ describe("a change of address", () => {
   test("is not sent again in its first three minutes, so that its links keep working", async () => {
     const { browser } = await ask();
     const link = await confirmationLink(account.email);
-    await browser.post("/settings/profile/email-change", { do: "resend" });
+    expect((await browser.post("/settings/profile/email-change", { do: "resend" })).status).toBe(303);
     expect(await profile(browser)).toContain("We just sent an email.");
     const { status, words, headers } = await browser.post("/settings/profile/email", { email: `other-${newEmail}` });
     expect([status, words]).toEqual([429, expect.stringContaining("You can request new ones in 3 minutes.")]);

@@ -5,7 +5,7 @@ import { states } from "./states.ts";
 test("pictures of an earlier gallery come before those of the same names", () => {
   const [state] = states;
   if (!state) throw new Error("There are no states.");
-  const shot = { state, width: 320, scheme: "light", faults: [] } as const;
+  const shot = { state, width: 320, scheme: "light", faults: [] as string[] } as const;
   const page = renderGallery(
     [
       { ...shot, file: "kept-320-light.png" },

@@ -22,6 +22,7 @@ const openToScripts = [
   "secrets.ts",
   "services/functions/deno-arguments.ts",
   "services/gateway/user-tokens.ts",
+  "services/identity/core/mail-template.ts",
   "services/identity/db.ts",
   "services/identity/schema.ts",
   "services/pgbouncer/pgbouncer.ts",

@@ -25,7 +25,7 @@ export const meta = pageTitle<typeof loader>((data) => `Members · ${data?.works
 
 /** What of the address says which part of the lists is shown. */
 const listParams = ["q", "cursor", "invitations"];
-const membersShown = 20;
+const membersShown = 15;
 const invitationsShown = 10;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {

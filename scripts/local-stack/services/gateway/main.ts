@@ -16,11 +16,13 @@ const verify = createTokenVerifier({
 });
 /** Above what clients keep an idle connection for, so that none sends a call into one that we are closing. */
 const keepAliveTimeout = 65_000;
+/** How much longer we keep it, since an event loop under load is late. */
+const keepAliveTimeoutBuffer = 10_000;
 /** Twice Node's own, as our web server takes: beyond it nobody is answered in the shape of what they asked. */
 const maxHeaderSize = 32 * 1024;
 const server = createAdaptorServer({
   fetch: createGateway({ config, dataApi, verify }).fetch,
-  serverOptions: { keepAliveTimeout, maxHeaderSize },
+  serverOptions: { keepAliveTimeout, keepAliveTimeoutBuffer, maxHeaderSize },
 });
 
 server.listen(config.port, config.host, () => console.log(`gateway listens on http://${config.host}:${config.port}`));

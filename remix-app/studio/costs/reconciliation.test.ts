@@ -37,10 +37,12 @@ describe("the state of a month", () => {
     expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: null })).toBe("nothing_reported");
     // Calls that cost nothing need no report.
     expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: "0" })).toBe("agrees");
-    // An invoice of nothing is one.
+    // A month without charges has no invoice.
     const nothing = { importedUsd: "0", invoicedUsd: "0", meteredUsd: "0" };
     expect(stateOf(nothing)).toBe("agrees");
-    expect(stateOf({ ...nothing, invoices: 0 })).toBe("invoice_missing");
+    expect(stateOf({ ...nothing, invoices: 0 })).toBe("agrees");
+    const uncharged = { ...nothing, meteredUsd: "10", importedDifferenceUsd: "-10", invoices: 0 };
+    expect(stateOf(uncharged)).toBe("metering_differs");
   });
 
   test("has no metering to differ from where none is shown or nothing ran", () => {
@@ -77,6 +79,44 @@ describe("the state of a month", () => {
     // Records without any account are the provider's line itself.
     const alone = [{ accountId: null, ...amounts, importedUsd: "5" }];
     expect(cellsOf({ ...month, accounts: alone }, { today: "2026-03-01" })).toHaveLength(1);
+  });
+
+  test("asks no account for an invoice of its own where one invoice covers several", () => {
+    const unknown = { ...month, meteredUsd: null, importedDifferenceUsd: null, runs: null };
+    const costs = {
+      ...unknown,
+      importedUsd: "5",
+      invoicedUsd: "0",
+      invoicedDifferenceUsd: "-5",
+      importedRecords: 1,
+      invoices: 0,
+    };
+    const bill = { ...unknown, importedUsd: "0", invoicedUsd: "10", invoicedDifferenceUsd: "10", importedRecords: 0 };
+    const statesOf = (billed: string | null, changes: Partial<ReconciledMonth> = {}) =>
+      cellsOf(
+        {
+          ...month,
+          ...changes,
+          accounts: [
+            { ...bill, accountId: billed },
+            { ...costs, accountId: "acct-1" },
+            { ...costs, accountId: "acct-2" },
+          ],
+        },
+        { today: "2026-03-01" },
+      ).map(({ state }) => state);
+    const together = ["billed_together", "billed_together", "billed_together"];
+    // An invoice that names no account is of all of them; one that does may be the payer's.
+    const short = { invoicedDifferenceUsd: "-2" };
+    expect(statesOf(null)).toEqual(["agrees", ...together]);
+    expect(statesOf("payer")).toEqual(["agrees", ...together]);
+    expect(statesOf(null, short)).toEqual(["invoice_differs", ...together]);
+    expect(statesOf("payer", short)).toEqual([
+      "invoice_differs",
+      "costs_missing",
+      "invoice_missing",
+      "invoice_missing",
+    ]);
   });
 
   test("compares an account with its own runs where they name it", () => {

@@ -9,6 +9,7 @@ export type CellState =
   | "invoice_missing"
   | "invoice_differs"
   | "metering_differs"
+  | "billed_together"
   | "rounding"
   | "agrees";
 
@@ -65,6 +66,11 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
     tone: "warn",
     next: "Look for requests made outside the gateway, runs with estimated usage, and changed prices.",
   },
+  billed_together: {
+    name: "Billed together",
+    tone: "neutral",
+    next: "One invoice covers several accounts. The provider’s line compares it with all of their costs.",
+  },
   rounding: {
     name: "Matches (rounding)",
     tone: "good",
@@ -85,10 +91,25 @@ export function cellsOf(record: ReconciledMonth, { today }: { today: string }): 
         ...accounts.map(({ accountId, runs, ...amounts }) => {
           const account = { of: "one", id: accountId } as const;
           const cell = cellOf({ ...amounts, runs: runs ?? 0, month, provider, account, open });
-          return { ...cell, repeats: cell.state === whole.state };
+          const state = isBilledTogether(cell, { whole: whole.state, accounts }) ? "billed_together" : cell.state;
+          return { ...cell, state, repeats: state === whole.state };
         }),
       ]
     : [whole];
+}
+
+/** Whether an account's invoice, or the costs of an invoice, are on other accounts' lines. */
+function isBilledTogether(
+  { state, account }: Pick<ReconciledCell, "state" | "account">,
+  { whole, accounts }: { whole: CellState; accounts: ReconciledMonth["accounts"] },
+): boolean {
+  if (state !== "costs_missing" && state !== "invoice_missing") return false;
+  if (whole === "agrees" || whole === "rounding") return true;
+  const isUnnamed = account.of === "one" && account.id === null;
+  // An invoice that names no account is of all that have none of their own.
+  return isUnnamed
+    ? state === "costs_missing" && accounts.some(({ importedRecords }) => importedRecords > 0)
+    : state === "invoice_missing" && accounts.some(({ accountId, invoices }) => accountId === null && invoices > 0);
 }
 
 type Amounts = Omit<ReconciledCell, "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"> & {
@@ -111,8 +132,9 @@ function stateOf(cell: Omit<Amounts, "open">): CellState {
   if (cell.importedRecords === 0 && cell.invoices === 0) {
     return cell.meteredUsd !== null && isZero(cell.meteredUsd) ? "agrees" : "nothing_reported";
   }
+  if ([cell.meteredUsd ?? "0", cell.importedUsd, cell.invoicedUsd].every(isZero)) return "agrees";
   if (cell.importedRecords === 0) return "costs_missing";
-  if (cell.invoices === 0) return "invoice_missing";
+  if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
   if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
   // What is not metered here at all, or is hidden, has nothing to differ from.
   const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";

@@ -43,6 +43,9 @@ test.for([
   ["1.5e-3", "0.0015"],
   ["0.13080438340307526", "0.13080438340307526"],
   ["-2E2", "-200"],
+  // The zero of IEEE 754 decimal128.
+  ["0E-6176", "0"],
+  ["0.00e+999", "0"],
 ] as const)("%s is the decimal %s", ([text, decimal]) => {
   expect(readDecimalText(text)).toBe(decimal);
 });

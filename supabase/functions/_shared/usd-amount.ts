@@ -3,10 +3,14 @@ export const amountLimits = { decimals: 12, significantDigits: 15, wholeDigits: 
 
 const shape = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?$/;
 
-/** A decimal's text without an exponent, if it is one: `1.5e-3` is `0.0015`. The exponent is held within ±99. */
+/**
+ * A decimal's text without an exponent, if it is one: `1.5e-3` is `0.0015`. The exponent is held within ±99, except of
+ * zero, which IEEE 754 decimal128 writes as `0E-6176`.
+ */
 export function readDecimalText(text: string): string | null {
   const [, sign, whole, fraction = "", exponent = "0"] = shape.exec(text) ?? [];
-  if (whole === undefined || Math.abs(Number(exponent)) > 99) return null;
+  if (whole === undefined) return null;
+  if (Math.abs(Number(exponent)) > 99) return /^0*$/.test(whole + fraction) ? "0" : null;
   const decimals = fraction.length - Number(exponent);
   const digits = `${whole}${fraction}`;
   const padded = digits.padStart(decimals + 1, "0");

@@ -53,6 +53,15 @@ test("credits may be a column that a query has flattened, or rows of their own",
     "gcp 2026-10-03 my-project: 4.5 USD, Vertex AI",
     "gcp 2026-10-04 my-project: 1 USD, Vertex AI",
   ]);
+  // Labels and tags are repeated as well, and a line may have more of them than credits.
+  const labelled = await readCostText([
+    "usage_start_time,project_id,cost,currency,credits.amount,labels.key,tags.key",
+    "2026-10-03T12:00:00,my-project,10,USD,-2,team,env",
+    ",,,,,owner,",
+    ",,,,-1,,",
+  ]);
+  expect(costLines(labelled)).toEqual(["gcp 2026-10-03 my-project: 7 USD, null"]);
+  expect(labelled.skipped).toEqual([{ what: "further labels of a line", rows: 1 }]);
   const without = await readCostText(["usage_start_time,cost,currency", "2026-10-03T12:00:00Z,1,USD"]);
   expect(without.notes[0]).toContain("The file has no credits");
 });

@@ -66,6 +66,9 @@ export const googleExport: CsvFormat = {
         // BigQuery writes the further credits of a line as rows that are empty but for the credit.
         const isFurtherCredit = last && credits.length > 0 && row.text("cost", "usage_start_time") === null;
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
+        // Labels and tags are repeated as well.
+        const isFurtherLabel = last && row.text("cost", "usage_start_time", "usage_end_time", "currency") === null;
+        if (isFurtherLabel) return { skipped: "further labels of a line" };
         last = googleLine({
           account: row.text("project.id", "billing_account_id"),
           start: row.moment("usage_start_time"),

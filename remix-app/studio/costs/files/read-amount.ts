@@ -1,11 +1,11 @@
 import { type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
-const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,2})?)(\))?$/;
-const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?$/;
+const written = /^(\()?([+\-−])?[$€£¥]?([+\-−])?([\d.,]+(?:[eE][+-]?\d{1,4})?)(\))?$/;
+const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$/;
 /** One group alone, as in 1,234, may also be a decimal comma. */
 const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
-const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$/;
+const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+(?:[eE][+-]?\d{1,4})?$/;
 const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;
 const mostCharacters = 80;
 /** As the database takes amounts before their conversion. */

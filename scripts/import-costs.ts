@@ -2,7 +2,7 @@ import { createReadStream, statSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { importAnswer, previewAnswer } from "../remix-app/studio/costs/cost-import/import-answers.ts";
+import { changedDays, importAnswer, previewAnswer } from "../remix-app/studio/costs/cost-import/import-answers.ts";
 import type { CostFile, ProviderCosts } from "../remix-app/studio/costs/files/cost-file.ts";
 import {
   costImportDocument,
@@ -39,8 +39,14 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   const services = servicesToImport(costs, options.services);
   const missing = currenciesToConvert(costs, services).find((currency) => !(currency in options.rates));
   if (missing) throw new Error(`The bill has amounts in ${missing}: give the USD for one, as --rate ${missing}=1.08.`);
-  const { account, rates, book } = options;
-  const document = costImportDocument(file, costs, { provider: options.provider?.name, account, services, rates });
+  const { account, rates, book, clear } = options;
+  const document = costImportDocument(file, costs, {
+    provider: options.provider?.name,
+    account,
+    services,
+    rates,
+    clear,
+  });
   const project = operatorProject();
   const database = createClient(project.url, project.secretKey, {
     auth: { persistSession: false, autoRefreshToken: false },
@@ -55,7 +61,7 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   const preview = previewAnswer.parse(await call("preview_costs_as_operator"));
   if (preview.outcome === "invalid") throw new Error(preview.message);
   console.log(previewText(document, preview));
-  if (preview.added.days + preview.corrected.days === 0) {
+  if (changedDays(preview) === 0) {
     console.log("Nothing to import: all days are as they were imported before.");
     return;
   }
@@ -68,7 +74,10 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   if (answer.outcome === "changed") {
     throw new Error("Other costs were imported meanwhile, and nothing of this file. Run the command again.");
   }
-  console.log(`Imported: ${answer.added} new, ${answer.corrected} corrected, ${answer.unchanged} unchanged days.`);
+  const cleared = answer.cleared > 0 ? ` ${answer.cleared} set to 0.` : "";
+  console.log(
+    `Imported: ${answer.added} new, ${answer.corrected} corrected, ${answer.unchanged} unchanged days.${cleared}`,
+  );
 }
 
 /** Shows progress for files that take more than a few seconds. */

@@ -12,11 +12,22 @@ test("reads files, a book and what to import", () => {
     account: "default",
     services: [],
     rates: {},
+    clear: false,
     yes: false,
   });
   const rest = ["--provider", "AWS=Bedrock", "--account", "acct 1", "--service", "S3", "--service", "Amazon Bedrock"];
   expect(
-    readCostFileOptions(["a.csv", "--platform", ...rest, "--rate", "eur=1.08", "--rate", "JPY=0.0065", "--yes"]),
+    readCostFileOptions([
+      "a.csv",
+      "--platform",
+      ...rest,
+      "--rate",
+      "eur=1.08",
+      "--rate",
+      "JPY=0.0065",
+      "--clear",
+      "--yes",
+    ]),
   ).toEqual({
     files: ["a.csv"],
     book: null,
@@ -24,6 +35,7 @@ test("reads files, a book and what to import", () => {
     account: "acct 1",
     services: ["S3", "Amazon Bedrock"],
     rates: { EUR: "1.08", JPY: "0.0065" },
+    clear: true,
     yes: true,
   });
   expect(readCostFileOptions(["a.csv", "--platform", "--provider", "My-AWS"]).provider).toEqual({

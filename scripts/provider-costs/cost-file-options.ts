@@ -3,7 +3,7 @@ import { z } from "zod";
 import { rateSchema } from "../../remix-app/studio/costs/files/import-document.ts";
 
 export const usage = `npm run import-costs -- <file> [<file> …] (--workspace <id> --app <id> | --platform)
-  [--provider <name>] [--account <id>] [--service <name>]… [--rate <currency>=<USD>]… [--yes]
+  [--provider <name>] [--account <id>] [--service <name>]… [--rate <currency>=<USD>]… [--clear] [--yes]
 
 Imports a provider's bill into the books of a workspace's app, or of the platform: a total for each account and day. It
 reads CSV and JSON files, also as .gz, of OpenAI, Anthropic, AWS, Google Cloud, Azure and FOCUS 1.x, and shows what they
@@ -14,6 +14,7 @@ contain and change before it asks to store it. Parts of one report belong into o
 --account   the account of lines that name none; by default "default"
 --service   only this service of the bill, as the preview writes it; may be given several times
 --rate      USD for one unit of another currency, such as EUR=1.08
+--clear     sets imported days of this time to 0 that the file lacks, as of a wrong account or a service left out
 --yes       stores without asking
 
 Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, the running local stack.`;
@@ -27,6 +28,8 @@ export type CostFileOptions = {
   account: string;
   services: string[];
   rates: Record<string, string>;
+  /** Whether imported days that the file lacks are set to 0. */
+  clear: boolean;
   yes: boolean;
 };
 
@@ -51,6 +54,7 @@ export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
     account = "default",
     service = [],
     rate = [],
+    clear = false,
     yes = false,
   } = values;
   if (files.length === 0) throw wrong("Name the file to import.");
@@ -72,6 +76,7 @@ export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
     account,
     services: service,
     rates: Object.fromEntries(rate.map((text) => readRate(text) ?? fail(wrong(`${text}: --rate takes EUR=1.08.`)))),
+    clear,
     yes,
   };
 }
@@ -98,6 +103,7 @@ function parse(argv: readonly string[]) {
       account: { type: "string" },
       service: { type: "string", multiple: true },
       rate: { type: "string", multiple: true },
+      clear: { type: "boolean" },
       yes: { type: "boolean" },
     },
   });

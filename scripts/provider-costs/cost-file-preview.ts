@@ -22,7 +22,7 @@ export function fileText(file: CostFile, costs: ProviderCosts): string {
 
 /** What an import would change, in lines of text. */
 export function previewText(document: CostImportDocument, preview: ImportPreview): string {
-  const { byCurrency, accounts, added, corrected, unchanged, replaced } = preview;
+  const { byCurrency, accounts, added, corrected, unchanged, replaced, remaining, cleared } = preview;
   return [
     `Provider ${document.provider}, ${preview.firstDay} to ${preview.lastDay}, days of ${document.timeZone}`,
     ...byCurrency.map(({ currency, amount, amountUsd }) =>
@@ -41,6 +41,14 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     `Corrected: ${count(corrected.days, "day")}, from ${corrected.fromUsd} to ${corrected.toUsd} USD`,
     ...listed(corrected.list.map((day) => `  ${day.day} ${day.accountId}: from ${day.fromUsd} to ${day.toUsd} USD`)),
     `Unchanged: ${count(unchanged.days, "day")}`,
+    ...(remaining.days > 0
+      ? [
+          `Not in this file: ${count(remaining.days, "other imported day")} of this time, ${remaining.amountUsd} USD, which stay. --clear sets them to 0.`,
+        ]
+      : []),
+    ...(cleared.days > 0
+      ? [`Set to 0: ${count(cleared.days, "imported day")} that this file lacks, ${cleared.amountUsd} USD`]
+      : []),
     `No longer counted, since a day's total replaces them: ${count(replaced.records, "record")}, ${replaced.amountUsd} USD`,
   ].join("\n");
 }

@@ -6,6 +6,8 @@ import { type Database, one, test } from "./database.ts";
 type Record = { externalRunId: string; amountUsd: string; counted: boolean };
 const countedOf = ({ records }: { records: Record[] }) =>
   records.filter(({ counted }) => counted).map(({ externalRunId, amountUsd }) => [externalRunId, amountUsd]);
+const amountsOf = async (book: { list: () => Promise<{ records: Record[] }> }) =>
+  countedOf(await book.list()).toSorted();
 /** Of this transaction, whose moment they have. */
 const imports = (db: Database) =>
   one<{ n: number }>(db, { sql: "select count(*)::int as n from ai.cost_imports where imported_at = now()" });
@@ -34,6 +36,8 @@ describe("a cost file", () => {
       unchanged: { days: 0 },
       corrected: { days: 0, fromUsd: "0", toUsd: "0", list: [] },
       replaced: { records: 0, amountUsd: "0" },
+      remaining: { days: 0, amountUsd: "0" },
+      cleared: { days: 0, amountUsd: "0" },
       state: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect((await book.list()).records).toEqual([]);
@@ -42,6 +46,7 @@ describe("a cost file", () => {
       importId: expect.any(String),
       added: 3,
       corrected: 0,
+      cleared: 0,
       unchanged: 0,
     });
     const { records, totals } = await book.list();
@@ -69,6 +74,7 @@ describe("a cost file", () => {
       importId: null,
       added: 0,
       corrected: 0,
+      cleared: 0,
       unchanged: 2,
     });
     expect(await imports(db)).toEqual({ n: 1 });
@@ -92,6 +98,71 @@ describe("a cost file", () => {
     });
     expect(await book.importPreviewed(corrected)).toMatchObject({ added: 1, corrected: 1, unchanged: 1 });
     expect((await book.list()).totals).toMatchObject({ amountUsd: "10.5", records: 4 });
+  });
+
+  test("says which imported days of its time it lacks, and sets them to 0 if asked", async ({ db }) => {
+    const book = await createBook(db);
+    // A bill with all services, of which only acct-1 uses the gateway's; before and after it other files.
+    await book.importPreviewed(documentOf([usd("2026-10-02", "7", "s3-only")]));
+    await book.importPreviewed(
+      documentOf([
+        usd("2026-10-03", "10"),
+        usd("2026-10-04", "40", "s3-only"),
+        usd("2026-10-05", "2"),
+        usd("2026-10-05", "0", "zero"),
+      ]),
+    );
+    await book.importPreviewed(documentOf([usd("2026-10-06", "5", "s3-only")]));
+    await book.importPreviewed(documentOf([usd("2026-10-04", "9")], { provider: "aws" }));
+    await book.store({
+      externalRunId: "by-api",
+      accountId: "api",
+      granularity: "account_day",
+      amountUsd: 3,
+      occurredAt: "2026-10-04T00:00:00Z",
+    });
+    const days = [usd("2026-10-03", "1"), usd("2026-10-05", "2")];
+    const narrowed = await book.preview(documentOf(days));
+    expect(narrowed).toMatchObject({
+      days: 2,
+      totalUsd: "3",
+      accounts: [{ accountId: "acct-1" }],
+      corrected: { days: 1 },
+      remaining: { days: 1, amountUsd: "40" },
+      cleared: { days: 0, amountUsd: "0" },
+    });
+    const clearing = documentOf(days, { clear: true });
+    const preview = await book.preview(clearing);
+    expect(preview).toMatchObject({
+      days: 2,
+      totalUsd: "3",
+      accounts: [{ accountId: "acct-1" }],
+      corrected: { days: 1, list: [{ accountId: "acct-1" }] },
+      remaining: { days: 0, amountUsd: "0" },
+      cleared: { days: 1, amountUsd: "40" },
+    });
+    expect(preview.state).not.toBe(narrowed.state);
+    expect(await book.importFile(documentOf(days), preview.state)).toEqual({ outcome: "changed" });
+    expect(await book.importFile(clearing, preview.state)).toMatchObject({ corrected: 1, cleared: 1, unchanged: 1 });
+    expect(await amountsOf(book)).toEqual([
+      ["aws-costs:acct-1:2026-10-04", "9"],
+      ["by-api", "3"],
+      ["openai-costs:acct-1:2026-10-03", "1"],
+      ["openai-costs:acct-1:2026-10-05", "2"],
+      ["openai-costs:s3-only:2026-10-02", "7"],
+      ["openai-costs:s3-only:2026-10-04", "0"],
+      ["openai-costs:s3-only:2026-10-06", "5"],
+      ["openai-costs:zero:2026-10-05", "0"],
+    ]);
+    expect(await book.importPreviewed(clearing)).toMatchObject({ importId: null, cleared: 0 });
+    // One that only clears is an import as well.
+    await book.importPreviewed(documentOf([usd("2026-10-04", "40", "s3-only")]));
+    expect(await book.importPreviewed(clearing)).toMatchObject({
+      importId: expect.any(String),
+      corrected: 0,
+      cleared: 1,
+    });
+    expect(await book.preview({ ...clearing, clear: "yes" })).toMatchObject({ outcome: "invalid", param: "clear" });
   });
 
   test("lists the first 100 corrections by day", async ({ db }) => {

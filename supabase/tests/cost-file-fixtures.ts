@@ -12,6 +12,7 @@ export type CostDocument = {
   timeZone: string;
   rates: Record<string, string>;
   days: CostDay[];
+  clear?: boolean;
 };
 
 /** A day in USD. */

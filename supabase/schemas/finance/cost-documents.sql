@@ -21,6 +21,8 @@ begin
     return ai.cost_fault('sha256', 'The file''s SHA-256 is missing.');
   elsif jsonb_typeof(coalesce(document -> 'rates', '{}')) <> 'object' then
     return ai.cost_fault('rates', 'Rates name a currency each.');
+  elsif jsonb_typeof(coalesce(document -> 'clear', 'false')) <> 'boolean' then
+    return ai.cost_fault('clear', 'clear is true or false.');
   end if;
   -- Names of IANA, such as America/Los_Angeles. Postgres also takes offsets, which have no summer time.
   begin

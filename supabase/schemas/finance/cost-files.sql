@@ -32,6 +32,12 @@ begin
     'replaced', ai.costs_replaced_by_file(book, app, document, days),
     'state', ai.cost_file_state(book, app, document, days)
   ) || (
+    select jsonb_object_agg(k.change, jsonb_build_object(
+      'days', (select count(*) from unnest(days) d where d.change = k.change),
+      'amountUsd', trim_scale(coalesce((select sum(d.stored_usd) from unnest(days) d where d.change = k.change), 0))::text
+    ))
+    from unnest('{remaining,cleared}'::text[]) k (change)
+  ) || (
     select jsonb_build_object(
       'totalUsd', trim_scale(sum(d.amount_usd))::text,
       'firstDay', min(d.day),
@@ -65,21 +71,26 @@ begin
       )
     )
     from unnest(days) d
+    where d.change not in ('remaining', 'cleared')
   ) || (
     select jsonb_build_object('accounts', jsonb_agg(
       jsonb_build_object('accountId', a.account_id, 'days', a.days, 'amountUsd', trim_scale(a.amount_usd)::text)
       order by a.account_id collate "C"
     ))
     from (
-      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd from unnest(days) d group by d.account_id
+      select d.account_id, count(*) as days, sum(d.amount_usd) as amount_usd
+      from unnest(days) d
+      where d.change not in ('remaining', 'cleared')
+      group by d.account_id
     ) a
   );
 end
 $$;
 comment on function ai.describe_cost_file(uuid, uuid, jsonb) is
   'Returns what an import of a cost file would do: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay, days, '
-  'accounts, added, unchanged, corrected, replaced, state } or { outcome: invalid, param, message }. days counts account '
-  'days, and corrected.list has the first 100. Not granted to any role.';
+  'accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome: invalid, param, message }. '
+  'days counts the file''s account days, and corrected.list has the first 100. remaining and cleared are the imported days '
+  'that the file lacks. Not granted to any role.';
 
 create or replace function ai.compare_cost_file(book uuid, app uuid, document jsonb) returns ai.cost_file_day[]
   language plpgsql
@@ -117,7 +128,8 @@ begin
         and e.external_run_id = any (array(select t.external_run_id from totals t))
       order by e.account_id, e.external_run_id, e.observed_at desc, e.id desc
     ), counted as (
-      select distinct on (d.account_id, d.occurred_at) d.id, d.account_id, d.occurred_at, d.observed_at
+      select distinct on (d.account_id, d.occurred_at)
+        d.id, d.account_id, d.occurred_at, d.observed_at, d.external_run_id, d.amount_usd, d.revision, d.import_id
       from ai.cost_book_entries d
       where d.book_id = book
         and d.app_id = app
@@ -127,30 +139,45 @@ begin
         and d.occurred_at >= (select min(t.day) from totals t)::timestamp at time zone 'UTC'
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
+    ), lacking as (
+      -- What files stated of this time and this one does not: a wrong account, or services that it leaves out.
+      select c.*, (c.occurred_at at time zone 'UTC')::date as day
+      from counted c
+      where c.import_id is not null
+        and c.amount_usd <> 0
+        and (c.account_id, c.occurred_at) not in (select t.account_id, t.day::timestamp at time zone 'UTC' from totals t)
+    ), compared as (
+      select
+        row(
+          t.account_id, t.day, t.external_run_id, t.amount_usd, t.original, s.id, s.amount_usd, s.revision,
+          greatest(s.observed_at, c.observed_at),
+          case
+            when s.id is null then 'added'
+            -- It must count, and say the same.
+            when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
+            else 'corrected'
+          end
+        )::ai.cost_file_day as item
+      from totals t
+      left join stored s on s.account_id = t.account_id and s.external_run_id = t.external_run_id
+      left join counted c
+        on c.account_id = t.account_id and c.occurred_at = t.day::timestamp at time zone 'UTC'
+      union all
+      select
+        row(
+          l.account_id, l.day, l.external_run_id, 0, null, l.id, l.amount_usd, l.revision, l.observed_at,
+          case document ->> 'clear' when 'true' then 'cleared' else 'remaining' end
+        )::ai.cost_file_day
+      from lacking l
     )
-    select array_agg(
-      row(
-        t.account_id, t.day, t.external_run_id, t.amount_usd, t.original, s.id, s.amount_usd, s.revision,
-        greatest(s.observed_at, c.observed_at),
-        case
-          when s.id is null then 'added'
-          -- It must count, and say the same.
-          when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
-          else 'corrected'
-        end
-      )::ai.cost_file_day
-      order by t.account_id collate "C", t.day
-    )
-    from totals t
-    left join stored s on s.account_id = t.account_id and s.external_run_id = t.external_run_id
-    left join counted c
-      on c.account_id = t.account_id and c.occurred_at = t.day::timestamp at time zone 'UTC'
+    select array_agg(o.item order by (o.item).account_id collate "C", (o.item).day) from compared o
   );
 end
 $$;
 comment on function ai.compare_cost_file(uuid, uuid, jsonb) is
-  'Returns the account days of a valid document, by account and day, with the records that they correct. '
-  'Not granted to any role.';
+  'Returns the account days of a valid document, by account and day, with the records that they correct; and the days '
+  'between its first and its last that other files stated and this one lacks: remaining, or cleared if the document says '
+  'clear. Not granted to any role.';
 
 create or replace function ai.cost_file_state(book uuid, app uuid, document jsonb, days ai.cost_file_day[]) returns text
   language sql
@@ -160,7 +187,8 @@ create or replace function ai.cost_file_state(book uuid, app uuid, document json
 as $$
   select encode(sha256(convert_to(concat_ws(
     e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
-    ai.costs_replaced_by_file(book, app, document, days), to_jsonb(days)
+    ai.costs_replaced_by_file(book, app, document, days),
+    to_jsonb(array(select d from unnest(days) d where d.change <> 'remaining'))
   ), 'UTF8')), 'hex')
 $$;
 comment on function ai.cost_file_state(uuid, uuid, jsonb, ai.cost_file_day[]) is
@@ -190,6 +218,7 @@ begin
     where t.counted
       and (t.cost).app_id = app
       and (t.cost).provider = ai.provider_name(document ->> 'provider')
+      and d.change <> 'remaining'
       and (t.cost).id is distinct from d.stored_id
   );
 end

@@ -1,5 +1,6 @@
 -- Importing a provider's cost file: one total for each account and day. A document has been read from the file:
--- { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{ currency, amount }] }] }.
+-- { provider, format, fileName, sha256, timeZone, rates: { EUR: "1.08" }, days: [{ accountId, day, amounts: [{ currency, amount }] }],
+-- clear }. clear, if true, sets days of this time to 0 that other files stated and this one lacks.
 
 -- Definer: asks what a member may do, which the service role cannot ask by itself.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb

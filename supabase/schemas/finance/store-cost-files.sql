@@ -22,9 +22,10 @@ begin
   end if;
   select jsonb_build_object(
     'outcome', 'imported',
-    'importId', case when bool_or(d.change <> 'unchanged') then new_id end,
+    'importId', case when bool_or(d.change not in ('unchanged', 'remaining')) then new_id end,
     'added', count(*) filter (where d.change = 'added'),
     'corrected', count(*) filter (where d.change = 'corrected'),
+    'cleared', count(*) filter (where d.change = 'cleared'),
     'unchanged', count(*) filter (where d.change = 'unchanged')
   ) into answer
   from unnest(days) d;
@@ -43,7 +44,7 @@ begin
   for item in
     select d.*
     from unnest(days) d
-    where d.change <> 'unchanged'
+    where d.change not in ('unchanged', 'remaining')
     order by d.account_id collate "C", d.external_run_id collate "C"
   loop
     perform ai.write_cost_file_day(book, app, new_id, item);
@@ -53,7 +54,7 @@ begin
       book, 'provider_costs.imported', new_id,
       concat_ws(' ', ai.provider_name(document ->> 'provider'), document ->> 'fileName'),
       ai.cost_import_details(new_id) || jsonb_build_object(
-        'appId', app, 'days', cardinality(days),
+        'appId', app, 'days', (select count(*) from unnest(days) d where d.change <> 'remaining'),
         'totalUsd', (select trim_scale(sum(d.amount_usd))::text from unnest(days) d)
       )
     );
@@ -66,7 +67,7 @@ exception
 end
 $$;
 comment on function ai.store_cost_file(uuid, uuid, jsonb, text, uuid) is
-  'Stores the days of a cost file, all or none: { outcome: imported, importId, added, corrected, unchanged }, importId '
+  'Stores the days of a cost file, all or none: { outcome: imported, importId, added, corrected, cleared, unchanged }, importId '
   'null if all days are unchanged; { outcome: changed } if a state is given and no longer holds, or a concurrent import '
   'wrote one of the days; or { outcome: invalid, param, message }. Not granted to any role.';
 

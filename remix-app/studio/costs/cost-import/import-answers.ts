@@ -25,10 +25,18 @@ const preview = z.object({
   }),
   /** Runs and service records that no longer count, because a day's total stands for them. */
   replaced: z.object({ records: count, amountUsd: amountText }),
+  /** Days of this time that other files stated and this one lacks: as they are, or set to 0 as the document asks. */
+  remaining: z.object({ days: count, amountUsd: amountText }),
+  cleared: z.object({ days: count, amountUsd: amountText }),
   /** Stands for what the import was compared with. */
   state: z.string(),
 });
 export type ImportPreview = z.output<typeof preview>;
+
+/** How many days an import would write. */
+export function changedDays({ added, corrected, cleared }: ImportPreview): number {
+  return added.days + corrected.days + cleared.days;
+}
 
 const invalid = z.object({ outcome: z.literal("invalid"), param: z.string().nullish(), message: z.string() });
 export type InvalidImport = z.output<typeof invalid>;
@@ -39,6 +47,7 @@ const imported = z.object({
   importId: z.uuid().nullable(),
   added: count,
   corrected: count,
+  cleared: count,
   unchanged: count,
 });
 

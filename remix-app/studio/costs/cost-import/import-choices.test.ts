@@ -35,6 +35,7 @@ const chosen: ImportChoices = {
   account: "default",
   rates: { EUR: "1.08", USD: "" },
   services: null,
+  clear: false,
 };
 const errorsOf = (changes: Partial<ImportChoices>, of = file) => {
   const read = documentOf(of, { ...chosen, ...changes });
@@ -129,7 +130,8 @@ test("takes at most 20,000 account days", () => {
 
 test("starts with everything, and again when another provider of the file is chosen", () => {
   const form = new FormData();
-  expect(readChoices(form, file)).toMatchObject({ source: 0, provider: "aws", account: "default", services: null });
+  const everything = { source: 0, provider: "aws", account: "default", services: null, clear: false };
+  expect(readChoices(form, file)).toMatchObject(everything);
   form.set("reviewedSource", "0");
   form.set("provider", "Bedrock");
   form.set("service_1", "1");
@@ -140,6 +142,17 @@ test("starts with everything, and again when another provider of the file is cho
     form.set("source", source);
     expect(file.providers[readChoices(form, file).source]).toBeDefined();
   }
+});
+
+test("sets other days to 0 only if that is chosen", () => {
+  const clearOf = (clear: boolean) => {
+    const read = documentOf(file, { ...chosen, clear });
+    return "document" in read && read.document.clear;
+  };
+  expect([clearOf(true), clearOf(false)]).toEqual([true, undefined]);
+  const form = new FormData();
+  form.set("clear", "1");
+  expect(readChoices(form, file).clear).toBe(true);
 });
 
 test("carries a file through a form, and takes no other text for one", () => {

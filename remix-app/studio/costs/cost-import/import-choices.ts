@@ -20,6 +20,8 @@ export interface ImportChoices {
   rates: Record<string, string>;
   /** Positions in {@link servicesOf}; null for all. */
   services: readonly number[] | null;
+  /** Whether imported days that the file lacks are set to 0. */
+  clear: boolean;
 }
 
 /** What is wrong with choices, by the field's name. */
@@ -54,13 +56,14 @@ export function readChoices(form: FormData, { providers }: ParsedFile): ImportCh
     account: account === "" && !reviewed ? "default" : account,
     rates,
     services: reviewed && chosen ? [...servicesOf(chosen).keys()].filter((at) => form.has(serviceField(at))) : null,
+    clear: form.has("clear"),
   };
 }
 
 /** Returns what choices make of a file, or what is wrong with them. */
 export function documentOf(
   file: ParsedFile,
-  { source, provider, account, rates, services }: ImportChoices,
+  { source, provider, account, rates, services, clear }: ImportChoices,
 ): { document: CostImportDocument } | { errors: ImportErrors } {
   const bill = file.providers[source];
   if (!bill) return { errors: { form: "Choose a provider." } };
@@ -74,7 +77,7 @@ export function documentOf(
   };
   if (Object.keys(errors).length > 0) return { errors };
   try {
-    return { document: costImportDocument(file, bill, { provider, account, rates, ...chosen }) };
+    return { document: costImportDocument(file, bill, { provider, account, rates, clear, ...chosen }) };
   } catch (error) {
     if (error instanceof UnreadableCostFile) return { errors: { services: error.message } };
     throw error;

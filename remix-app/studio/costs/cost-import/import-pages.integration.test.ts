@@ -121,7 +121,23 @@ describe("a cost file", () => {
     expect(await stored("acct-2")).toMatchObject([{ amount: "3" }]);
   });
 
-  test("in another currency waits for a rate, which is kept with the amount and the person", async () => {
+  test("sets days to 0 that an earlier file had under a wrong account, if that is chosen", async () => {
+    const line = (account: string) => focus([["2026-07-01", "Tokens", "4", "USD", account]]);
+    const wrong = await member.post(page, upload(line("acct-wrong")));
+    expect(wrong.words).not.toContain("other day");
+    await member.post(page, reviewed(wrong.text, "import"));
+    const right = await member.post(page, upload(line("acct-right")));
+    expect(right.words).toContain("Set 1 other day to 0 Files imported before have $4");
+    const edited = await member.post(page, reviewed(right.text, "import", { clear: "1" }));
+    expect(edited.status).toBe(409);
+    expect(edited.words).toContain("Sets 1 day that this file doesn’t have to 0, recorded as $4.00.");
+    expect(await stored("acct-right")).toEqual([]);
+    expect((await member.post(page, reviewed(edited.text, "import"))).status).toBe(303);
+    expect(await stored("acct-wrong")).toMatchObject([{ amount: "0" }]);
+    expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
+  });
+
+  test("in another currency waits for a rate, which is kept with the amount and whoever entered it", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");

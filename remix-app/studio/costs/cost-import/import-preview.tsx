@@ -5,7 +5,7 @@ import { columnDecimals } from "../../../ui/format-amount.ts";
 import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
-import type { ImportPreview } from "./import-answers.ts";
+import { changedDays, type ImportPreview } from "./import-answers.ts";
 
 const accountsListed = 50;
 
@@ -14,8 +14,9 @@ const accountsListed = 50;
  * @param props.children what can be done about it
  */
 export function ImportPreviewCards({ preview, children }: { preview: ImportPreview; children: ReactNode }) {
-  const { totalUsd, byCurrency, accounts, days, firstDay, lastDay, added, unchanged, corrected, replaced } = preview;
-  const same = added.days + corrected.days === 0;
+  const { totalUsd, byCurrency, accounts, days, firstDay, lastDay, added, unchanged, corrected, replaced, cleared } =
+    preview;
+  const same = changedDays(preview) === 0;
   const foreign = byCurrency.some(({ currency }) => currency !== "USD");
   const unlisted = corrected.days - corrected.list.length;
   return (
@@ -124,7 +125,17 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           ) : null}
           {same ? null : (
             <ul className="max-w-prose list-disc space-y-1 pl-5">
-              <li>{changesInWords({ added: added.days, corrected: corrected.days })} A newer file can correct them.</li>
+              {added.days + corrected.days > 0 ? (
+                <li>
+                  {changesInWords({ added: added.days, corrected: corrected.days })} A newer file can correct them.
+                </li>
+              ) : null}
+              {cleared.days > 0 ? (
+                <li>
+                  Sets {counted(cleared.days)} that this file doesn’t have to 0, recorded as{" "}
+                  <Usd amount={cleared.amountUsd} />.
+                </li>
+              ) : null}
               {replaced.records > 0 ? (
                 <li>
                   {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same

@@ -1,6 +1,12 @@
 import { createHash } from "node:crypto";
 import type { CostImportDocument, ServiceTotal } from "../files/import-document.ts";
-import type { ImportAnswer, ImportPreview, InvalidImport, PreviewAnswer } from "./import-answers.ts";
+import {
+  changedDays,
+  type ImportAnswer,
+  type ImportPreview,
+  type InvalidImport,
+  type PreviewAnswer,
+} from "./import-answers.ts";
 import {
   documentOf,
   type ImportChoices,
@@ -108,7 +114,7 @@ async function review(
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
   // What changed may be that it was imported: a double click, or another person with the same file.
-  const imported = previewed !== null && previewed.added.days + previewed.corrected.days === 0;
+  const imported = previewed !== null && changedDays(previewed) === 0;
   const { fileName, formatName, rows, skipped, notes } = file;
   return {
     at: "review",

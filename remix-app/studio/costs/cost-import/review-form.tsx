@@ -4,8 +4,10 @@ import { Button, ButtonLink } from "../../../ui/button.tsx";
 import { Card } from "../../../ui/card.tsx";
 import { ErrorSummary } from "../../../ui/error-summary.tsx";
 import { Facts } from "../../../ui/facts.tsx";
-import { Field, Select } from "../../../ui/field.tsx";
+import { CheckBox, Field, Select } from "../../../ui/field.tsx";
+import { exactUsd } from "../../../ui/format-amount.ts";
 import { Notice } from "../../../ui/notice.tsx";
+import { changedDays, type ImportPreview } from "./import-answers.ts";
 import { rateField } from "./import-choices.ts";
 import { ImportPreviewCards } from "./import-preview.tsx";
 import type { ImportReview } from "./import-steps.ts";
@@ -38,7 +40,7 @@ export function ImportReviewForm({
 }) {
   const { packed, file, sources, services, currencies, asksAccount, choices, errors, preview, previewed } = review;
   const { form: fault, ...faults } = errors;
-  const changes = preview !== null && preview.added.days + preview.corrected.days > 0;
+  const changes = preview !== null && changedDays(preview) > 0;
   return (
     <AccountForm noValidate data-once encType="multipart/form-data" className="space-y-6">
       <input type="hidden" name="file" value={packed} />
@@ -116,6 +118,7 @@ export function ImportReviewForm({
       </Card>
       {preview ? (
         <ImportPreviewCards preview={preview}>
+          <LackingDays preview={preview} clear={choices.clear} />
           {changes ? (
             <div className="max-w-108 space-y-5">
               {children}
@@ -138,6 +141,22 @@ export function ImportReviewForm({
         </Notice>
       )}
     </AccountForm>
+  );
+}
+
+/** Asks what becomes of days that other files stated and this one lacks. Nothing if there are none. */
+function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolean }) {
+  const { days, amountUsd } = clear ? preview.cleared : preview.remaining;
+  if (days === 0) return clear ? <input type="hidden" name="clear" value="1" /> : null;
+  return (
+    <CheckBox
+      id="clear"
+      name="clear"
+      value="1"
+      label={`Set ${days === 1 ? "1 other day" : `${days.toLocaleString("en")} other days`} to 0`}
+      hint={`Files imported before have ${exactUsd(amountUsd)} on days of this time that this import doesn’t have. Choose this if they had the wrong account or too many services. If they’re of other accounts, leave it. Then update the preview.`}
+      defaultChecked={clear}
+    />
   );
 }
 

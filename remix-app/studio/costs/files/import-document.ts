@@ -32,6 +32,8 @@ export const costImportDocumentSchema = z.object({
       }),
     )
     .max(mostImportDays),
+  /** Sets days of this time to 0 that other files stated and this one lacks. */
+  clear: z.literal(true).optional(),
 });
 export type CostImportDocument = z.output<typeof costImportDocumentSchema>;
 
@@ -65,6 +67,8 @@ export type DocumentChoices = {
   services?: ReadonlySet<string | null> | undefined;
   /** USD for one unit of each other currency. */
   rates?: Readonly<Record<string, string>> | undefined;
+  /** Whether days of this time are set to 0 that other files stated and this one lacks. */
+  clear?: boolean | undefined;
 };
 
 /**
@@ -74,7 +78,7 @@ export type DocumentChoices = {
 export function costImportDocument(
   { format, fileName, sha256 }: Pick<CostFile, "format" | "fileName" | "sha256">,
   costs: ProviderCosts,
-  { provider = costs.provider, account = "default", services, rates = {} }: DocumentChoices = {},
+  { provider = costs.provider, account = "default", services, rates = {}, clear }: DocumentChoices = {},
 ): CostImportDocument {
   const days = new Map<string, { accountId: string; day: string; sums: Map<string, Decimal> }>();
   for (const { accountId, day, amounts } of costs.days) {
@@ -100,6 +104,7 @@ export function costImportDocument(
     timeZone: costs.timeZone,
     rates: Object.fromEntries(Object.entries(rates).filter(([code]) => needed.includes(code))),
     days: [...days.values()].map(({ accountId, day, sums }) => ({ accountId, day, amounts: amountsOf(sums) })),
+    ...(clear ? { clear } : {}),
   };
 }
 

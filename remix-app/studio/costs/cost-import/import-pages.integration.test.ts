@@ -130,7 +130,7 @@ describe("a cost file", () => {
     expect(right.words).toContain("Set 1 other day to 0 Files imported before have $4");
     const edited = await member.post(page, reviewed(right.text, "import", { clear: "1" }));
     expect(edited.status).toBe(409);
-    expect(edited.words).toContain("Sets 1 day that this file doesn’t have to 0, recorded as $4.00.");
+    expect(edited.words).toContain("Sets 1 day that this file doesn’t have to 0, recorded as $4.00");
     expect(await stored("acct-right")).toEqual([]);
     expect((await member.post(page, reviewed(edited.text, "import"))).status).toBe(303);
     expect(await stored("acct-wrong")).toMatchObject([{ amount: "0" }]);

@@ -18,6 +18,8 @@ export type CsvFormat = {
   name: string;
   /** What to export instead, where a column is missing. */
   advice: string;
+  /** Whether a day, account and service are in one file only: then two files with the same overlap. */
+  hasWholeDays?: true;
   /** Whether these columns are of this format, even if one that is needed is missing. */
   isHeader: (has: (column: string) => boolean) => boolean;
   /** Columns that it needs; of several, one. */

@@ -137,3 +137,21 @@ test("the dashboard's export of activity is refused by its missing column", asyn
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
   ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI's usage dashboard");
 });
+
+test("exports that overlap are refused, for their days would count twice", async () => {
+  const export_ = (fileName: string, ...rows: string[]) => ({
+    fileName,
+    bytes: new TextEncoder().encode(
+      `${["start_time_iso,amount_value,amount_currency,line_item,project_id", ...rows].join("\n")}\n`,
+    ),
+  });
+  const row = (day: string, project: string, item = "gpt-4o") =>
+    `2026-10-${day}T00:00:00+00:00,1,usd,${item},${project}`;
+  const first = export_("first.csv", row("01", "proj_a"), row("15", "proj_a"), row("15", "proj_a"));
+  const next = export_("next.csv", row("15", "proj_b"), row("15", "proj_a", "o3"), row("16", "proj_a"));
+  expect((await readCostFiles([first, next])).rows).toBe(6);
+  const overlapping = export_("overlap.csv", row("14", "proj_a"), row("15", "proj_a"));
+  await expect(readCostFiles([first, overlapping])).rejects.toThrow(
+    "overlap.csv: Row 3: 2026-10-15 is in first.csv as well, so it would count twice. Import the files one by one.",
+  );
+});

@@ -41,12 +41,14 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   const json = jsonReader();
   const notes = new Set<string>();
   const hashes: string[] = [];
-  let format: { id: string; name: string } | undefined;
+  /** Of formats with whole days: the file that each day, account and service is in. */
+  const dayFiles = new Map<string, string>();
+  let format: { id: string; name: string; hasWholeDays?: true } | undefined;
   for (const { bytes, fileName } of files) {
     const named = files.length > 1 ? `${fileName}: ` : "";
     try {
       let endNotes = (): string[] => [];
-      const found = (own: { id: string; name: string; notes?: () => string[] }) => {
+      const found = (own: NonNullable<typeof format> & { notes?: () => string[] }) => {
         if (format && format.id !== own.id) {
           throw new UnreadableCostFile(`This is ${own.name}, and others are ${format.name}. Import them one by one.`);
         }
@@ -56,6 +58,16 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
       const { head, text, sha256 } = await readText(bytes, { mostBytes });
       const isJson = /^[\s\ufeff]*[[{]/.test(head);
       for await (const { read, where } of isJson ? json.read(text, found) : readCsv({ head, text }, found)) {
+        if (format?.hasWholeDays && files.length > 1 && !("skipped" in read)) {
+          const key = JSON.stringify([read.day, read.account, read.service]);
+          const other = dayFiles.get(key) ?? fileName;
+          if (other !== fileName) {
+            throw new UnreadableCostFile(
+              `${where}: ${read.day} is in ${other} as well, so it would count twice. Import the files one by one.`,
+            );
+          }
+          dayFiles.set(key, fileName);
+        }
         costs.add(read, where);
       }
       for (const note of endNotes()) notes.add(named + note);

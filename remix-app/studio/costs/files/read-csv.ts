@@ -36,7 +36,7 @@ type Parsed = { record: string[]; info: { records: number; empty_lines: number }
  */
 export async function* readCsv(
   { head, text }: { head: string; text: AsyncIterable<string> },
-  found: (format: { id: string; name: string; notes: () => string[] }) => void,
+  found: (format: Pick<CsvFormat, "id" | "name" | "hasWholeDays"> & { notes: () => string[] }) => void,
 ): AsyncGenerator<{ read: ReadLine; where: string }> {
   const delimiter = delimiterOf(head);
   const decimalComma = delimiter === ";";
@@ -58,6 +58,7 @@ export async function* readCsv(
         found({
           id: format.id,
           name: format.name,
+          ...(format.hasWholeDays ? { hasWholeDays: true } : {}),
           notes: () => [...(reader.end?.() ?? []), ...endNote(lastCharacter)],
         });
         continue;

@@ -144,6 +144,26 @@ test("starts with everything, and again when another provider of the file is cho
   }
 });
 
+test("carries accounts and amounts as long as readers make them, and refuses longer ones", () => {
+  const carried = (accountId: string, text: string) =>
+    unpackFile(
+      packFile({
+        ...file,
+        providers: [
+          {
+            provider: "aws",
+            timeZone: "UTC",
+            currencies: ["USD"],
+            days: [{ accountId, day: "2026-10-01", amounts: [amount(text)] }],
+          },
+        ],
+      }),
+    ) !== null;
+  expect(carried("😀".repeat(256), `-${"9".repeat(36)}.${"9".repeat(42)}`)).toBe(true);
+  expect(carried("😀".repeat(257), "1")).toBe(false);
+  expect(carried("a", `-${"9".repeat(37)}.${"9".repeat(42)}`)).toBe(false);
+});
+
 test("sets other days to 0 only if that is chosen", () => {
   const clearOf = (clear: boolean) => {
     const read = documentOf(file, { ...chosen, clear });

@@ -2,12 +2,21 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { z } from "zod";
 import { amountText } from "../../../ui/format-amount.ts";
 
+/** Sums of a file have at most 22 digits before the point and 42 after it. Longer numbers would only take time. */
+const mostAmountLength = 80;
+/** 256 characters, each of at most two UTF-16 units. */
+const mostAccountLength = 512;
+
 const days = z.array(
   z.object({
-    accountId: z.string().min(1).max(256).nullable(),
+    accountId: z.string().min(1).max(mostAccountLength).nullable(),
     day: z.iso.date(),
     amounts: z.array(
-      z.object({ currency: z.string().regex(/^[A-Z]{3}$/), amount: amountText, service: z.string().nullable() }),
+      z.object({
+        currency: z.string().regex(/^[A-Z]{3}$/),
+        amount: amountText.max(mostAmountLength),
+        service: z.string().nullable(),
+      }),
     ),
   }),
 );

@@ -4,12 +4,10 @@ import { amountText } from "../../../ui/format-amount.ts";
 
 /** Sums of a file have at most 22 digits before the point and 42 after it. Longer numbers would only take time. */
 const mostAmountLength = 80;
-/** 256 characters, each of at most two UTF-16 units. */
-const mostAccountLength = 512;
 
 const days = z.array(
   z.object({
-    accountId: z.string().min(1).max(mostAccountLength).nullable(),
+    accountId: z.string().min(1).max(256).nullable(),
     day: z.iso.date(),
     amounts: z.array(
       z.object({

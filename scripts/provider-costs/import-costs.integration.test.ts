@@ -95,6 +95,22 @@ test("imports into the platform's books", async () => {
   expect(await storedCosts("aws")).toEqual([]);
 });
 
+test("says what other files stated of the same time, and sets it to 0 if asked", async () => {
+  const report = (account: string) =>
+    writeReport(`${account}.csv`, `${account},Usage,2026-09-01T00:00:00Z,USD,4,AmazonBedrock`);
+  const named = ["--provider", "aws=cleared"];
+  await importCosts(report("wrong"), ...named, "--yes");
+  const right = await importCosts(report("right"), ...named);
+  expect(right).toContain("Not in this file: 1 other imported day of this time, 4 USD, which stay. --clear sets them");
+  const cleared = await importCosts(report("right"), ...named, "--clear", "--yes");
+  expect(cleared).toContain("Set to 0: 1 imported day that this file lacks, 4 USD");
+  expect(cleared).toContain("Imported: 1 new, 0 corrected, 0 unchanged days. 1 set to 0.");
+  expect(await storedCosts("cleared")).toMatchObject([
+    { account: "right", usd: 4 },
+    { account: "wrong", usd: 0 },
+  ]);
+});
+
 test.each([
   [["EUR,1"], [], "The bill has amounts in EUR: give the USD for one, as --rate EUR=1.08."],
   [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which is not an amount.'],

@@ -137,7 +137,7 @@ describe("a cost file", () => {
     expect(await stored("acct-right")).toMatchObject([{ amount: "4" }]);
   });
 
-  test("in another currency waits for a rate, which is kept with the amount and whoever entered it", async () => {
+  test("in another currency waits for a rate, which is kept with the amount and the person", async () => {
     const review = await member.post(page, upload(focus([["2026-10-03", "Tokens", "10", "EUR", "acct-eur"]])));
     expect(review.status).toBe(200);
     expect(review.words).toContain("Enter a rate for EUR");

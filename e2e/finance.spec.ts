@@ -85,8 +85,8 @@ async function enterInvoice(page: Page, fields: Record<string, string>): Promise
     else await field.fill(value);
   }
   await page.getByRole("button", { name: "Review invoice" }).click();
-  await page.getByRole("button", { name: "Record invoice" }).click();
-  await expect(page.getByText("The invoice is recorded.")).toBeVisible();
+  await page.getByRole("button", { name: /^Record (invoice|credit note)$/ }).click();
+  await expect(page.getByText(/^The (invoice|credit note) is recorded\./)).toBeVisible();
 }
 
 for (const width of [1440, 320]) {
@@ -160,20 +160,21 @@ for (const width of [1440, 320]) {
     await expect(rowOf("openai")).toContainText("Invoice differs");
     await expect(rowOf("openai").locator('[title="$2.10"]').filter({ visible: true })).toBeVisible();
     await picture("differs");
-    await rowOf("openai").getByRole("link", { name: "Enter invoice" }).first().click();
+    await rowOf("openai").getByRole("link", { name: "Invoices" }).first().click();
+    await page.getByRole("link", { name: "OA-10" }).click();
+    await page.getByRole("link", { name: "Enter correction" }).click();
+    await expect(page.getByLabel("Replaces", { exact: true })).toHaveValue("OA-10");
     await enterInvoice(page, {
-      ...ofProject,
+      "Issued on": "2026-11-01",
       Reference: "OA-10-R1",
-      Replaces: "OA-10",
       "Amount in US dollars": "60.1",
     });
 
     // Anthropic's invoice is reduced by a credit note.
     await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
     await enterInvoice(page, { Reference: "AN-10", "Amount in US dollars": "35", "Issued on": "2026-11-02" });
-    await page.goto(`${base}/invoices/new?provider=anthropic&accountId=wrkspc_1&periodStart=2026-10-01`);
+    await page.getByRole("link", { name: "Enter credit note" }).click();
     await enterInvoice(page, {
-      Kind: "credit_note",
       Reference: "AN-10-CN",
       "Amount in US dollars": "2",
       "Issued on": "2026-11-03",

@@ -38,7 +38,10 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   console.log(`${fileText(file, costs)}\n`);
   const services = servicesToImport(costs, options.services);
   const missing = currenciesToConvert(costs, services).find((currency) => !(currency in options.rates));
-  if (missing) throw new Error(`The bill has amounts in ${missing}: give the USD for one, as --rate ${missing}=1.08.`);
+  if (missing)
+    throw new Error(
+      `The bill has amounts in ${missing}. Add the USD for 1 ${missing}, such as --rate ${missing}=1.08.`,
+    );
   const { account, rates, book, clear } = options;
   const document = costImportDocument(file, costs, {
     provider: options.provider?.name,
@@ -53,7 +56,8 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   }).schema("private");
   const call = async (name: string, args: object = {}): Promise<unknown> => {
     const where = { workspace: book?.workspace ?? null, app: book?.app ?? null, document };
-    const { data, error } = await database.rpc(name, { ...where, ...args });
+    const { data, error, status } = await database.rpc(name, { ...where, ...args });
+    if (status === 401) throw new Error("The project refused SUPABASE_SECRET_KEY. Check that both belong together.");
     if (error) throw new Error(`The project did not answer (${error.code || "no connection"}). Is it running?`);
     if (refused.safeParse(data).success) throw new Error("The app is not linked to the workspace: check both ids.");
     return data;
@@ -62,7 +66,7 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   if (preview.outcome === "invalid") throw new Error(preview.message);
   console.log(previewText(document, preview));
   if (changedDays(preview) === 0) {
-    console.log("Nothing to import: all days are as they were imported before.");
+    console.log("Nothing to import: all days have been imported already.");
     return;
   }
   if (!options.yes && !(await isConfirmed())) {
@@ -72,7 +76,7 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   const answer = importAnswer.parse(await call("import_costs_as_operator", { state: preview.state }));
   if (answer.outcome === "invalid") throw new Error(answer.message);
   if (answer.outcome === "changed") {
-    throw new Error("Other costs were imported meanwhile, and nothing of this file. Run the command again.");
+    throw new Error("The books changed since the preview, and nothing was imported. Run the command again.");
   }
   const cleared = answer.cleared > 0 ? ` ${answer.cleared} set to 0.` : "";
   console.log(

@@ -1,4 +1,7 @@
 import { spawnSync } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { usage as adminUsage } from "../admins/command.ts";
 import { usage as appUsage } from "../apps/command.ts";
@@ -16,4 +19,16 @@ test.each([
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...argv], { env, encoding: "utf8" });
   expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${usage}\n`, stderr: "" });
+});
+
+test.each([
+  ["SUPABASE_URL", "http://127.0.0.1:1", "Set SUPABASE_SECRET_KEY too, or neither for the local stack."],
+  ["SUPABASE_SECRET_KEY", "sb_secret_1", "Set SUPABASE_URL too, or neither for the local stack."],
+])("with %s alone, a command does not fall back to the local stack", (name, value, message) => {
+  const stack = path.join(mkdtempSync(path.join(tmpdir(), "stack-")), "stack.json");
+  writeFileSync(stack, JSON.stringify({ supabase: { url: "http://127.0.0.1:1", secretKey: "sb_secret_local" } }));
+  const { PATH = "", NODE_ENV } = process.env;
+  const env = { PATH, NODE_ENV, GATEHOUSE_STACK: stack, [name]: value };
+  const { status, stderr } = spawnSync(process.execPath, ["scripts/app.ts", "list"], { env, encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 1, stderr: `${message}\n` });
 });

@@ -5,12 +5,17 @@ const running = z.object({ supabase: z.object({ url: z.url(), secretKey: z.strin
 
 /**
  * The project that an operator's command works on: the one that the environment names, else the running local stack.
- * Without either it says so and ends the process.
+ * Without either, or with only one of the two settings, it says so and ends the process.
  */
 export function operatorProject(): { url: string; secretKey: string; development: boolean } {
   const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
   if (SUPABASE_URL && SUPABASE_SECRET_KEY)
     return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
+  // One alone names a project that the local stack must not stand in for.
+  if (SUPABASE_URL || SUPABASE_SECRET_KEY) {
+    console.error(`Set ${SUPABASE_URL ? "SUPABASE_SECRET_KEY" : "SUPABASE_URL"} too, or neither for the local stack.`);
+    process.exit(1);
+  }
   try {
     const { supabase } = running.parse(JSON.parse(readFileSync(GATEHOUSE_STACK, "utf8")));
     return { ...supabase, development: true };

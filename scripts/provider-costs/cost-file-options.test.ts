@@ -46,16 +46,19 @@ test("reads files, a book and what to import", () => {
 
 test.each([
   [[...book], "Name the file to import."],
-  [["a.csv"], "Name a book: --workspace and --app, or --platform."],
-  [["a.csv", "--platform", "--app", app], "Name a book"],
+  [["a.csv"], "Choose where to import: either --workspace and --app, or --platform."],
+  [["a.csv", "--platform", "--app", app], "Choose where to import"],
   [["a.csv", "--workspace", workspace], "--workspace and --app take the ids"],
   [["a.csv", "--workspace", "acme", "--app", app], "--workspace and --app take the ids"],
   [["a.csv", "--platform", "--provider", "two words"], "--provider takes a name"],
   [["a.csv", "--platform", "--provider", "aws=bedrock=2"], "--provider takes a name"],
   [["a.csv", "--platform", "--account", " a"], "--account takes an id"],
-  [["a.csv", "--platform", "--rate", "EUR"], "EUR: --rate takes EUR=1.08."],
-  [["a.csv", "--platform", "--rate", "EUR=1,08"], "EUR=1,08: --rate takes EUR=1.08."],
-  [["a.csv", "--platform", "--rate", "EUR=0"], "EUR=0: --rate takes EUR=1.08."],
+  [["a.csv", "--platform", "--rate", "EUR"], "--rate takes a currency and its USD, such as EUR=1.08, not EUR."],
+  [
+    ["a.csv", "--platform", "--rate", "EUR=1,08"],
+    "--rate takes a currency and its USD, such as EUR=1.08, not EUR=1,08.",
+  ],
+  [["a.csv", "--platform", "--rate", "EUR=0"], "--rate takes a currency and its USD, such as EUR=1.08, not EUR=0."],
   [["a.csv", "--platform", "--currency", "EUR"], "Unknown option '--currency'"],
 ])("refuses %j", (argv, message) => {
   expect(() => readCostFileOptions(argv)).toThrow(message);

@@ -7,8 +7,11 @@ export const usage = `npm run import-costs -- <file> [<file> …] (--workspace <
 
 Imports a provider's bill into the books of a workspace's app, or of the platform: a total for each account and day. It
 reads CSV and JSON files, also as .gz, of OpenAI, Anthropic, AWS, Google Cloud, Azure and FOCUS 1.x, and shows what they
-contain and change before it asks to store it. Parts of one report belong into one import: name all of its files.
+contain and change before it asks to store it. Parts of one report belong in one import: name all of its files.
 
+--workspace the workspace's id, as in the address of its pages
+--app       the id of an app that is linked to the workspace, as in the address of its page in the console
+--platform  the platform's own books, for bills that cover all workspaces
 --provider  the provider's name in imported costs; by default what the file suggests. Of a file with several providers,
             the one to import, also with another name: aws=bedrock
 --account   the account of lines that name none; by default "default"
@@ -59,7 +62,7 @@ export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
   } = values;
   if (files.length === 0) throw wrong("Name the file to import.");
   if (platform === (workspace !== undefined || app !== undefined)) {
-    throw wrong("Name a book: --workspace and --app, or --platform.");
+    throw wrong("Choose where to import: either --workspace and --app, or --platform.");
   }
   if (!platform && !(id.safeParse(workspace).success && id.safeParse(app).success)) {
     throw wrong("--workspace and --app take the ids of a workspace and of an app that is linked to it.");
@@ -75,7 +78,11 @@ export function readCostFileOptions(argv: readonly string[]): CostFileOptions {
     provider: provider === undefined ? undefined : { source: source.toLowerCase(), name: name.toLowerCase() },
     account,
     services: service,
-    rates: Object.fromEntries(rate.map((text) => readRate(text) ?? fail(wrong(`${text}: --rate takes EUR=1.08.`)))),
+    rates: Object.fromEntries(
+      rate.map(
+        (text) => readRate(text) ?? fail(wrong(`--rate takes a currency and its USD, such as EUR=1.08, not ${text}.`)),
+      ),
+    ),
     clear,
     yes,
   };

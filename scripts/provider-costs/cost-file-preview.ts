@@ -24,7 +24,7 @@ export function fileText(file: CostFile, costs: ProviderCosts): string {
 export function previewText(document: CostImportDocument, preview: ImportPreview): string {
   const { byCurrency, accounts, added, corrected, unchanged, replaced, remaining, cleared } = preview;
   return [
-    `Provider ${document.provider}, ${preview.firstDay} to ${preview.lastDay}, days of ${document.timeZone}`,
+    `Provider ${document.provider}, ${preview.firstDay} to ${preview.lastDay}, days in ${document.timeZone}`,
     ...byCurrency.map(({ currency, amount, amountUsd }) =>
       currency === "USD"
         ? `  ${amount} USD`
@@ -38,9 +38,11 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     ),
     "",
     `New: ${count(added.days, "day")}, ${added.amountUsd} USD`,
-    `Corrected: ${count(corrected.days, "day")}, from ${corrected.fromUsd} to ${corrected.toUsd} USD`,
+    ...(corrected.days === 0
+      ? []
+      : [`Corrected: ${count(corrected.days, "day")}, from ${corrected.fromUsd} to ${corrected.toUsd} USD`]),
     ...listed(corrected.list.map((day) => `  ${day.day} ${day.accountId}: from ${day.fromUsd} to ${day.toUsd} USD`)),
-    `Unchanged: ${count(unchanged.days, "day")}`,
+    ...(unchanged.days === 0 ? [] : [`Already imported: ${count(unchanged.days, "day")}`]),
     ...(remaining.days > 0
       ? [
           `Not in this file: ${count(remaining.days, "other imported day")} of this time, ${remaining.amountUsd} USD, which stay. --clear sets them to 0.`,
@@ -49,7 +51,9 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     ...(cleared.days > 0
       ? [`Set to 0: ${count(cleared.days, "imported day")} that this file lacks, ${cleared.amountUsd} USD`]
       : []),
-    `No longer counted, since a day's total replaces them: ${count(replaced.records, "record")}, ${replaced.amountUsd} USD`,
+    ...(replaced.records === 0
+      ? []
+      : [`Replaced by a day's total: ${count(replaced.records, "record")}, ${replaced.amountUsd} USD`]),
   ].join("\n");
 }
 

@@ -72,9 +72,7 @@ test("shows what a file changes, stores it when told to, and corrects it with a 
     },
   ];
   expect(await storedCosts("bedrock")).toEqual(first);
-  expect(await importCosts(...argv, "--yes")).toContain(
-    "Nothing to import: all days are as they were imported before.",
-  );
+  expect(await importCosts(...argv, "--yes")).toContain("Nothing to import: all days have been imported already.");
 
   const part = writeReport("report-00002.csv", "111122223333,Usage,2026-10-01T00:00:00Z,USD,3,AmazonBedrock");
   const corrected = await importCosts(part, ...argv, "--yes");
@@ -112,7 +110,7 @@ test("says what other files stated of the same time, and sets it to 0 if asked",
 });
 
 test.each([
-  [["EUR,1"], [], "The bill has amounts in EUR: give the USD for one, as --rate EUR=1.08."],
+  [["EUR,1"], [], "The bill has amounts in EUR. Add the USD for 1 EUR, such as --rate EUR=1.08."],
   [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which is not an amount.'],
   [["USD,1"], ["--service", "Bedrock"], "The bill has no service named Bedrock."],
 ])("refuses %j %j and stores nothing", async ([amount], argv, message) => {

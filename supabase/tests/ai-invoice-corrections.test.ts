@@ -112,21 +112,36 @@ describe("a corrected invoice", () => {
     ["another account's reference", "INV-1", { accountId: "acct-2" }],
     ["another provider's reference", "INV-1", { provider: "azure" }],
   ] as const)("cannot replace %s", async ([, replaces, changes], { db }) => {
-    const { keep } = await books(db);
+    const { keep, review } = await books(db);
     await keep("INV-1");
-    expect(await keep("INV-2", { replaces, ...changes })).toMatchObject({
-      refused: "invalid_request",
+    const why = {
       param: "replaces",
-    });
+      message: "No recorded invoice or credit note of this app, provider and account has this reference.",
+    };
+    expect(await review("INV-2", { replaces, ...changes })).toEqual({ outcome: "cannot_replace", ...why });
+    expect(await keep("INV-2", { replaces, ...changes })).toEqual({ refused: "invalid_request", ...why });
   });
 
   test("an invoice cannot replace a credit note, nor a credit note an invoice", async ({ db }) => {
-    const { keep } = await books(db);
+    const { keep, review } = await books(db);
     await keep("INV-1");
     await keep("CN-1", { kind: "credit_note" });
+    expect(await review("INV-2", { replaces: "CN-1" })).toMatchObject({ outcome: "cannot_replace", param: "kind" });
     expect(await keep("INV-2", { replaces: "CN-1" })).toMatchObject({ refused: "invalid_request", param: "kind" });
     expect(await keep("CN-2", { replaces: "INV-1", kind: "credit_note" })).toMatchObject({ param: "kind" });
     expect(await keep("CN-3", { replaces: "CN-1", kind: "credit_note" })).toMatchObject({ outcome: "stored" });
+  });
+
+  test("its review refuses a reference that another one replaces, and not its own", async ({ db }) => {
+    const { keep, review } = await books(db);
+    await keep("INV-1");
+    const { id } = await keep("INV-2", { amountUsd: "80", replaces: "INV-1" });
+    expect(await review("INV-3", { replaces: "INV-1" })).toEqual({
+      outcome: "cannot_replace",
+      param: "replaces",
+      message: "INV-1 is already replaced by INV-2. Replace that one instead.",
+    });
+    expect(await review("INV-2", { amountUsd: "80", replaces: "INV-1" })).toMatchObject({ kept: { id }, differs: [] });
   });
 
   test("its review leaves out the one that it replaces", async ({ db }) => {

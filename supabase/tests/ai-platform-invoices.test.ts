@@ -31,6 +31,11 @@ describe("an invoice to the platform", () => {
     });
     expect((await book.list()).records).toEqual([]);
     expect(await book.review({ ...draft, issuedOn: "2999-01-01" })).toEqual({ outcome: "not_issued_yet" });
+    expect(await book.review({ ...draft, replaces: "nothing" })).toEqual({
+      outcome: "cannot_replace",
+      param: "replaces",
+      message: "No recorded invoice or credit note of this provider and account has this reference.",
+    });
 
     const stored = await book.record({ ...draft, reviewedAt: reviewed.reviewedAt });
     expect(stored).toEqual({ outcome: "stored", id: expect.any(String) });

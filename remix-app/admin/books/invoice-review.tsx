@@ -1,8 +1,7 @@
-import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
+import { InvoiceComparison, OtherInvoicesNotice } from "../../studio/invoices/invoice-comparison.tsx";
 import { blankInvoice, invoiceFacts, kindNames } from "../../studio/invoices/invoice-words.ts";
 import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { Notice } from "../../ui/notice.tsx";
 import { ChangeForm } from "../change-form.tsx";
 import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
 
@@ -20,12 +19,7 @@ export function InvoiceReview({
   const kind = kindNames[invoice.kind].toLowerCase();
   return (
     <>
-      {comparison && comparison.otherInvoices > 0 ? (
-        <Notice tone="warn">
-          Another invoice of this account counts for the period. If this one corrects it, go back and enter its
-          reference under “Replaces”. Otherwise both count.
-        </Notice>
-      ) : null}
+      <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
       <Card title="How it compares" lead="What all workspaces’ runs cost in its period, and what was imported.">
         <InvoiceComparison comparison={comparison} />
       </Card>

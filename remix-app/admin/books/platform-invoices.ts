@@ -5,7 +5,7 @@ import { pageOf, positionOf, readCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { invoiceRecord, listedInvoiceShares, listedInvoices } from "../../studio/costs/provider-import-schema.ts";
 import { cursorOfInvoice, type ImportFilter } from "../../studio/costs/provider-imports.ts";
-import { comparison, reviewed } from "../../studio/invoices/invoice-entry.ts";
+import { comparison, reviewed, unreplaceable } from "../../studio/invoices/invoice-entry.ts";
 import { type DraftedInvoice, readInvoiceForm } from "../../studio/invoices/invoice-form.ts";
 import { invoiceFields, platformApp, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
 import { type InvoiceEntry, recordedInvoice } from "../../studio/invoices/record-invoice.ts";
@@ -96,7 +96,7 @@ export async function enterPlatformInvoice(
     : review(context, entry);
 }
 
-const reviewAnswer = z.union([reviewed, z.object({ outcome: z.literal("not_issued_yet") })]);
+const reviewAnswer = z.union([reviewed, unreplaceable, z.object({ outcome: z.literal("not_issued_yet") })]);
 
 async function review(context: AppLoadContext, { typed, draft }: Entering): Promise<PlatformInvoiceEntry> {
   const { appId: _, ...record } = draft;
@@ -106,9 +106,10 @@ async function review(context: AppLoadContext, { typed, draft }: Entering): Prom
     schema: reviewAnswer,
   });
   if (answer.outcome === "not_issued_yet") {
-    const message = "An invoice is reviewed after it was issued: this day is to come";
+    const message = "This day is in the future. Enter an invoice once it is issued";
     return { at: "form", typed, errors: { issuedOn: message } };
   }
+  if (answer.outcome === "cannot_replace") return { at: "form", typed, errors: { [answer.param]: answer.message } };
   const { kept, differs } = answer;
   if (!kept || !differs) return { at: "review", typed, draft, review: answer };
   return differs.length === 0 ? { at: "receipt", id: kept.id } : { at: "conflict", typed, draft, kept, differs };
@@ -129,7 +130,7 @@ async function record(
   const asked = confirmedChangeSchema.safeParse(Object.fromEntries(form));
   if (!asked.success) return again(unreadable(asked.error, form), 400);
   if (!confirms(asked.data.confirmation, draft.reference)) {
-    const message = "What you typed is not the invoice's reference. Nothing was recorded.";
+    const message = "What you typed is not the invoice’s reference. Nothing was recorded.";
     return again(refused({ message, field: "confirmation" }, form), 400);
   }
   const { appId: _, ...invoice } = draft;

@@ -34,7 +34,7 @@ export default function ConsoleCostImportPage() {
       {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
       <Figures
         figures={[
-          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "not corrected since" },
+          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "without days corrected later" },
           { label: "Account days", value: current.days.toLocaleString("en") },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}

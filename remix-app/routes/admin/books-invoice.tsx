@@ -3,7 +3,7 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformInvoice } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
-import { invoiceFacts, momentInWords } from "../../studio/invoices/invoice-words.ts";
+import { followUpPath, invoiceFacts, kindNames, momentInWords } from "../../studio/invoices/invoice-words.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -21,14 +21,26 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export default function ConsoleInvoicePage() {
   const { invoice, recorded, comparison } = useLoaderData<typeof loader>();
   const [searchParams] = useSearchParams();
-  const kind = invoice.kind === "credit_note" ? "Credit note" : "Invoice";
+  const base = "/admin/books/invoices";
   return (
     <ConsolePage
-      title={`${kind} ${invoice.reference}`}
-      lead="As it was recorded. An invoice never changes and is never deleted."
-      actions={<ButtonLink href="/admin/books/invoices">All invoices</ButtonLink>}
+      title={`${kindNames[invoice.kind]} ${invoice.reference}`}
+      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter one that replaces it."
+      actions={
+        <>
+          <ButtonLink href={base}>All invoices</ButtonLink>
+          {invoice.replacedBy ? null : (
+            <ButtonLink href={followUpPath(base, { invoice, as: "correction" })}>Enter correction</ButtonLink>
+          )}
+          {invoice.replacedBy || invoice.kind === "credit_note" ? null : (
+            <ButtonLink href={followUpPath(base, { invoice, as: "credit_note" })}>Enter credit note</ButtonLink>
+          )}
+        </>
+      }
     >
-      {searchParams.has("recorded") ? <Notice tone="good">Recorded. This is its receipt.</Notice> : null}
+      {searchParams.has("recorded") ? (
+        <Notice tone="good">The {kindNames[invoice.kind].toLowerCase()} is recorded. This is its receipt.</Notice>
+      ) : null}
       {invoice.replacedBy ? (
         <Notice tone="warn">{invoice.replacedBy} replaces it, so it no longer counts.</Notice>
       ) : null}

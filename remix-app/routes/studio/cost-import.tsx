@@ -43,7 +43,7 @@ export default function CostImportPage() {
       {searchParams.has("imported") ? <Notice tone="good">The costs were imported.</Notice> : null}
       <Figures
         figures={[
-          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "of days not corrected since" },
+          { label: "Amount", value: <Usd amount={current.amountUsd} />, note: "without days corrected later" },
           { label: "Account days", value: current.days.toLocaleString("en") },
           { label: "Accounts", value: current.accounts.toLocaleString("en") },
         ]}

@@ -3,7 +3,13 @@ import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
-import { invoiceFacts, momentInWords, recorderWords } from "../../studio/invoices/invoice-words.ts";
+import {
+  followUpPath,
+  invoiceFacts,
+  kindNames,
+  momentInWords,
+  recorderWords,
+} from "../../studio/invoices/invoice-words.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -29,20 +35,34 @@ export default function InvoicePage() {
   return (
     <StudioPage
       workspace={workspace}
-      title={`Invoice ${invoice.reference}`}
-      lead="As it was recorded. An invoice is never changed and never deleted."
+      title={`${kindNames[invoice.kind]} ${invoice.reference}`}
+      lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter one that replaces it."
       actions={
-        <Link className={buttonClass("secondary")} to={base}>
-          All invoices
-        </Link>
+        <>
+          <Link className={buttonClass("secondary")} to={base}>
+            All invoices
+          </Link>
+          {invoice.replacedBy ? null : (
+            <Link className={buttonClass("secondary")} to={followUpPath(base, { invoice, as: "correction" })}>
+              Enter correction
+            </Link>
+          )}
+          {invoice.replacedBy || invoice.kind === "credit_note" ? null : (
+            <Link className={buttonClass("secondary")} to={followUpPath(base, { invoice, as: "credit_note" })}>
+              Enter credit note
+            </Link>
+          )}
+        </>
       }
     >
       {invoice.replacedBy ? (
         <Notice tone="warn">
-          {invoice.replacedBy} replaces it, so it no longer counts. It is kept as it was recorded.
+          {invoice.replacedBy} replaces it, so it no longer counts. It’s kept as it was recorded.
         </Notice>
       ) : null}
-      {searchParams.has("recorded") ? <Notice tone="good">The invoice is recorded. This is its receipt.</Notice> : null}
+      {searchParams.has("recorded") ? (
+        <Notice tone="good">The {kindNames[invoice.kind].toLowerCase()} is recorded. This is its receipt.</Notice>
+      ) : null}
       <Card title="What was recorded">
         <Facts
           facts={[

@@ -47,7 +47,7 @@ export default function NewInvoicePage() {
     <StudioPage
       workspace={workspace}
       title={titles[entry.at]}
-      lead="One that a provider has issued, and that you have looked at. You see it once more before it is recorded."
+      lead="A provider’s invoice or credit note that you checked. You review it once more before it’s recorded."
     >
       {entry.at === "review" ? <InvoiceReviewCards entry={entry} /> : null}
       {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}
@@ -59,7 +59,7 @@ export default function NewInvoicePage() {
       {entry.at === "form" && apps.length === 0 ? (
         <Card
           title="No app is linked to this workspace"
-          lead="Invoices belong to an app whose costs they are of. Ask an administrator of the platform to register the app and to link it to this workspace; then enter its invoices here."
+          lead="An invoice belongs to an app. Ask a platform administrator to register the app and link it to this workspace."
         />
       ) : null}
     </StudioPage>

@@ -47,7 +47,7 @@ export function CostList({
         <span className="whitespace-nowrap">{granularity === "account_day" ? "Account day" : "Run"}</span>
       ),
     },
-    { label: "Standing", cell: (record) => <Standing record={record} now={now} /> },
+    { label: "Status", cell: (record) => <Standing record={record} now={now} /> },
     {
       label: "Amount",
       numeric: true,
@@ -82,7 +82,7 @@ function ImportedFile({
   now: string;
   imports: string;
 }) {
-  const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = $${rate}`);
+  const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = ${rate} USD`);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">

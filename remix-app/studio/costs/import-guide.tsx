@@ -32,6 +32,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
       />
       <p>Commands import the daily costs of OpenAI’s projects and Anthropic’s workspaces:</p>
       <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
+      <Snippet label="Import Anthropic’s costs" code="npm run import-anthropic-costs -- --workspace wrkspc_1" />
     </div>
   );
 }

@@ -73,7 +73,7 @@ describe("an invoice", () => {
     expect(review.status).toBe(200);
     expect(review.words).toContain("30.000000000001 USD");
     expect(review.words).toContain("2026-01-01 to 2026-01-31");
-    expect(review.words).toContain("an invoice is never changed and never deleted");
+    expect(review.words).toContain("It can’t be changed or deleted afterwards.");
     expect(await kept(invoice.reference)).toEqual([]);
     const reviewedAt = reviewTimeOf(review.text);
     const recorded = await enter({ ...invoice, reviewedAt }, "record");

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Usd } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
 import { percentOf } from "../costs/difference.ts";
 import { DifferenceText } from "../costs/difference-text.tsx";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
@@ -26,7 +27,9 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
         {otherInvoices > 0 ? (
           <Row
             term={
-              otherInvoices === 1 ? "Another invoice in this period" : `${otherInvoices} other invoices in this period`
+              otherInvoices === 1
+                ? "1 other invoice or credit note in this period"
+                : `${otherInvoices} other invoices and credit notes in this period`
             }
           >
             <Usd amount={otherInvoicesUsd} />
@@ -37,6 +40,23 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
         </Row>
       </dl>
     </div>
+  );
+}
+
+/** Warns that an invoice may correct one that counts. A credit note reduces an invoice, so both count. */
+export function OtherInvoicesNotice({
+  kind,
+  comparison,
+}: {
+  kind: "invoice" | "credit_note";
+  comparison: Comparison | null;
+}) {
+  if (kind === "credit_note" || !comparison || comparison.otherInvoices === 0) return null;
+  return (
+    <Notice tone="warn">
+      Another invoice or credit note of this account counts for the period. If this invoice corrects an earlier one, go
+      back and enter its reference under “Replaces”. Otherwise both count.
+    </Notice>
   );
 }
 

@@ -9,8 +9,8 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 
 const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
-  provider: { label: "Provider", hint: "As runs and imports name it, such as openai.", required: true },
-  accountId: { label: "Account", hint: "As imports name it. Empty for a provider without accounts." },
+  provider: { label: "Provider", hint: "As in runs and imported costs, such as openai.", required: true },
+  accountId: { label: "Account", hint: "As in imported costs. Leave empty for a provider without accounts." },
   reference: { label: "Reference", hint: "The invoice’s own number, such as INV-2026-01.", required: true },
   replaces: {
     label: "Replaces",
@@ -18,17 +18,17 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   },
   amountUsd: {
     label: "Amount in US dollars",
-    hint: "With a point and without commas, such as 1234.56. Kept to the last digit.",
+    hint: "With a point and without commas, such as 1234.56. Convert other currencies at the rate of the imported costs.",
     inputMode: "decimal",
     required: true,
   },
   issuedOn: { label: "Issued on", hint: "The day on the invoice.", type: "date", required: true },
   periodStart: {
     label: "Period’s first day",
-    hint: "Optional. The amount is spread over the period by day.",
+    hint: "Optional. The amount is spread over the period by day. Without a period, it counts in the month of issue.",
     type: "date",
   },
-  periodEnd: { label: "Period’s last day", hint: "Optional. Days are those of UTC, both whole.", type: "date" },
+  periodEnd: { label: "Period’s last day", hint: "Optional. Leave empty for the end of that month.", type: "date" },
 };
 
 /** The fields of an invoice; what was typed stays. */

@@ -47,6 +47,12 @@ export const reviewed = z.object({
   differs: z.array(z.string()).nullable(),
   comparison: comparison.nullable(),
 });
+/** What a person enters under “Replaces” cannot be replaced. */
+export const unreplaceable = z.object({
+  outcome: z.literal("cannot_replace"),
+  param: z.enum(["replaces", "kind"]),
+  message: z.string(),
+});
 const unreviewed = z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) });
 export type InvoiceReview = z.output<typeof reviewed>;
 
@@ -62,7 +68,7 @@ export async function reviewInvoice(
     reader,
     name: "review_provider_invoice",
     args: { app: appId, record },
-    schema: z.union([reviewed, unreviewed]),
+    schema: z.union([reviewed, unreviewed, unreplaceable]),
   });
 }
 

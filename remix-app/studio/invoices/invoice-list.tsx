@@ -6,7 +6,7 @@ import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
-import { kindNames, signedAmount } from "./invoice-words.ts";
+import { kindNames, periodOf, signedAmount } from "./invoice-words.ts";
 
 /** Lists invoices and credit notes, each with what it replaces. */
 export function InvoiceList({
@@ -48,11 +48,7 @@ export function InvoiceList({
     { label: "Issued", cell: ({ issuedOn }) => <span className="whitespace-nowrap tabular-nums">{issuedOn}</span> },
     {
       label: "Period",
-      cell: ({ periodStart, periodEnd }) => (
-        <span className="tabular-nums">
-          {periodStart || periodEnd ? `${periodStart ?? "…"} to ${periodEnd ?? "…"}` : "not given"}
-        </span>
-      ),
+      cell: (invoice) => <span className="tabular-nums">{periodOf(invoice)}</span>,
     },
     { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
     {

@@ -3,38 +3,33 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { Notice } from "../../ui/notice.tsx";
 import { PostForm } from "../../ui/post-form.tsx";
-import { InvoiceComparison } from "./invoice-comparison.tsx";
-import { blankInvoice, invoiceFacts, type TypedInvoice } from "./invoice-words.ts";
+import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx";
+import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
 /** What will be recorded, to the last digit, how it compares, and that it is for good. */
 export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { at: "review" }> }) {
   const { typed, draft, review } = entry;
   const { reviewedAt, appName, comparison } = review;
+  const invoice = { ...blankInvoice, ...draft, appName, reviewedAt };
   return (
     <>
-      {comparison && comparison.otherInvoices > 0 ? (
-        <Notice tone="warn">
-          Another invoice of this account counts for the period. If this one corrects it, go back and enter its
-          reference under “Replaces”. Otherwise both count.
-        </Notice>
-      ) : null}
+      <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
       <Card title="How it compares" lead="What was metered and imported for its period.">
         <InvoiceComparison comparison={comparison} />
       </Card>
       <Card
         title="What will be recorded"
-        lead="Exactly this, for good: an invoice is never changed and never deleted. It runs nothing and takes no credits."
+        lead="It can’t be changed or deleted afterwards. It doesn’t change runs or credits."
       >
         <div className="space-y-5">
-          <Facts facts={invoiceFacts({ ...blankInvoice, ...draft, appName, reviewedAt })} />
+          <Facts facts={invoiceFacts(invoice)} />
           <PostForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <input type="hidden" name="reviewedAt" value={reviewedAt} />
             <Button name="step" value="record">
-              Record invoice
+              Record {kindNames[invoice.kind].toLowerCase()}
             </Button>
             <Button name="step" value="edit" variant="secondary">
               Change something

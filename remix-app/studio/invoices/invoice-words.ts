@@ -58,17 +58,37 @@ export function momentInWords(at: string): string {
   return at && `${at.slice(0, 19).replace("T", " ")} UTC`;
 }
 
-function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
+/** A missing start or end is that of the other's month. */
+export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
   if (periodStart && periodEnd) return `${periodStart} to ${periodEnd}`;
-  if (periodStart) return `from ${periodStart}`;
-  return periodEnd ? `to ${periodEnd}` : "not given";
+  if (periodStart) return `${periodStart} to the end of that month`;
+  return periodEnd ? `start of that month to ${periodEnd}` : "month of issue";
+}
+
+/** The form of a correction, or of a credit note, for an invoice: what stays the same is filled in. */
+export function followUpPath(
+  base: string,
+  { invoice, as }: { invoice: InvoiceRecord; as: "correction" | "credit_note" },
+) {
+  const { appId, provider, accountId, kind, reference, periodStart, periodEnd } = invoice;
+  const fields = {
+    appId,
+    provider,
+    accountId,
+    kind: as === "correction" ? kind : as,
+    replaces: as === "correction" ? reference : null,
+    periodStart,
+    periodEnd,
+  };
+  const given = Object.entries(fields).filter((field): field is [string, string] => Boolean(field[1]));
+  return `${base}/new?${new URLSearchParams(given)}`;
 }
 
 /** Who recorded it, as the workspace's log has it. */
 export function recorderWords(recorded: InvoiceRecorder | null): string {
   if (recorded === null) return "unknown";
   const { by, name } = recorded;
-  return by === "person" ? (name ?? "somebody whose account is gone") : `${name ?? "an app that is gone"}, by its key`;
+  return by === "person" ? (name ?? "a deleted account") : `${name ?? "an app that is gone"}, by its key`;
 }
 
 /** The fields of the form, in the order in which they are asked for. */

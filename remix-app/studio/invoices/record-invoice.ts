@@ -114,8 +114,10 @@ async function review(context: AppLoadContext, { member, typed, draft }: Enterin
       return {
         at: "form",
         typed,
-        errors: { issuedOn: "An invoice is reviewed after it was issued: this day is to come" },
+        errors: { issuedOn: "This day is in the future. Enter an invoice once it is issued" },
       };
+    case "cannot_replace":
+      return { at: "form", typed, errors: { [answer.param]: answer.message } };
     case "reviewed": {
       const { kept, differs } = answer;
       if (!kept || !differs) return { at: "review", typed, draft, review: answer };

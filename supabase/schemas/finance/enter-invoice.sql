@@ -29,11 +29,19 @@ create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) 
 as $$
 declare
   kept ai.invoice_book_entries;
+  replacement ai.invoice_book_entries := ai.find_replacement(book, app, record);
+  refused jsonb := ai.refused_replacement(book, app, record);
 begin
   if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
   kept := ai.find_invoice(book, app, record, record ->> 'reference');
+  if refused is null and kept.id is null and replacement.id is not null then
+    refused := ai.replaced_already(record, replacement);
+  end if;
+  if refused is not null then
+    return jsonb_build_object('outcome', 'cannot_replace') || refused;
+  end if;
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
@@ -48,8 +56,8 @@ end
 $$;
 comment on function ai.invoice_review(uuid, uuid, jsonb) is
   'What a person sees of an invoice before it is kept for good: the moment of the review, an invoice of the same key that '
-  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … } or '
-  'not_issued_yet. Writes nothing. Not granted to any role.';
+  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … }, '
+  'not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted to any role.';
 
 -- Definer: as ai.list_linked_apps.
 create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb

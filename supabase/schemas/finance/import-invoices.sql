@@ -63,7 +63,7 @@ as $$
 declare
   issued date := (record ->> 'issuedOn')::date;
   reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
-  replaced ai.invoice_book_entries;
+  refused jsonb := ai.refused_replacement(book, app, record);
   stored ai.invoice_book_entries;
   stored_id uuid;
   differing text[];
@@ -79,17 +79,8 @@ begin
     );
   end if;
 
-  replaced := ai.find_invoice(book, app, record, record ->> 'replaces');
-  if record ->> 'replaces' is not null and replaced.id is null then
-    return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'replaces',
-      'message', 'replaces must name an earlier reference of the same app, provider and account.'
-    );
-  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
-    return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'kind',
-      'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
-    );
+  if refused is not null then
+    return jsonb_build_object('refused', 'invalid_request') || refused;
   end if;
 
   -- Rows under an older spelling of the provider are not in the way of the unique keys.
@@ -111,9 +102,8 @@ begin
 
   if stored.reference <> record ->> 'reference' then
     return jsonb_build_object(
-      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb, 'param', 'replaces',
-      'message', format('%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', stored.reference)
-    );
+      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb
+    ) || ai.replaced_already(record, stored);
   end if;
   differing := ai.invoice_differences(stored, record);
   if differing = '{}' then
@@ -126,6 +116,44 @@ comment on function ai.store_provider_invoice(uuid, uuid, jsonb) is
   'Keeps one reviewed invoice in a book, or says why not: { outcome: stored or unchanged, id } or { refused }. Another '
   'state of one that is kept is a conflict, which names the kept one and what differs: { refused: invoice_conflict, id, '
   'differs }. Book and app were derived and the record''s shape checked before. Granted to nobody.';
+
+create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  replaced ai.invoice_book_entries := ai.find_invoice(book, app, record, record ->> 'replaces');
+begin
+  if record ->> 'replaces' is not null and replaced.id is null then
+    return jsonb_build_object('param', 'replaces', 'message', format(
+      'No recorded invoice or credit note of this %sprovider and account has this reference.',
+      case when book = ai.platform_book() then '' else 'app, ' end
+    ));
+  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
+    return jsonb_build_object(
+      'param', 'kind', 'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
+    );
+  end if;
+  return null;
+end
+$$;
+comment on function ai.refused_replacement(uuid, uuid, jsonb) is
+  'Returns why a record cannot replace what it names: { param, message }, or null if it can. Granted to nobody.';
+
+create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object('param', 'replaces', 'message', format(
+    '%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', (replacement).reference
+  ))
+$$;
+comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
+  'Returns why a record cannot replace an invoice that has a replacement: { param, message }. Granted to nobody.';
 
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
   language plpgsql

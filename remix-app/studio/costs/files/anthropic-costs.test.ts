@@ -30,7 +30,7 @@ test("amounts in cents are read exactly, by workspace and model", async () => {
   const file = await read(
     report({}, { amount: "0.000000000001" }, { amount: "-100", workspace_id: null, model: null }),
   );
-  expect(file.formatName).toBe("Anthropic's cost report");
+  expect(file.formatName).toBe("Anthropic’s cost report");
   expect(costLines(file)).toEqual([
     "anthropic 2026-10-01 null: -1 USD, Claude Sonnet 4 Usage - Input Tokens",
     "anthropic 2026-10-01 wrkspc_01JwQvzr7rXLA5AGx3HKfFUJ: 1.23450000000001 USD, claude-sonnet-4-20250514",

@@ -12,7 +12,7 @@ const anthropic = { provider: "anthropic", timeZone: "UTC" } as const;
  */
 export const anthropicPages: JsonFormat = {
   id: "anthropic-costs",
-  name: "Anthropic's cost report",
+  name: "Anthropic’s cost report",
   isBucket: (value) => "starting_at" in value && "results" in value,
   bucketStart: ({ starting_at }) => textOf(starting_at),
   readBucket(bucket, where) {

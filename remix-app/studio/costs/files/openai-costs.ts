@@ -67,7 +67,7 @@ const currencies = ["amount_currency", "amount.currency"] as const;
  */
 export const openAiCsv: CsvFormat = {
   id: "openai-costs-csv",
-  name: "OpenAI's cost export",
+  name: "OpenAI’s cost export",
   hasWholeDays: true,
   advice: "Open the cost view of OpenAI's usage dashboard and choose Export.",
   isHeader: (has) => starts.some(has) && [...amounts, "num_model_requests", "line_item", "api_source"].some(has),

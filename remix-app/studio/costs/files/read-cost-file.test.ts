@@ -135,7 +135,7 @@ test("files of different formats, and a broken one of several, are refused by na
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes("start_time,amount_value,amount_currency\n1730419200,1,usd\n"), fileName: "b.csv" },
   ];
-  await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI's cost export, and others are");
+  await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI’s cost export, and others are");
 });
 
 test("names of files are kept in 200 characters, without folders and control characters", async () => {

@@ -50,7 +50,7 @@ export default function ConsoleBooksPage() {
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "in all workspaces" },
           { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
-          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "as admins reviewed it" },
+          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "after credit notes" },
         ]}
       />
       <ClashCard clashes={clashes} />

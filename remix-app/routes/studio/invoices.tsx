@@ -41,7 +41,7 @@ export default function InvoicesPage() {
     <StudioPage
       workspace={workspace}
       title="Invoices"
-      lead="What providers invoiced, as people reviewed it. Each is kept as it was recorded, for good."
+      lead="Providers’ invoices and credit notes that people reviewed. A recorded one can’t be changed or deleted."
       actions={
         <>
           <ButtonLink href={`${base}.csv${search}`}>Download CSV</ButtonLink>
@@ -55,7 +55,7 @@ export default function InvoicesPage() {
       <Figures
         figures={[
           { label: "Invoiced", value: <Usd amount={totals.amountUsd} /> },
-          { label: "Invoices", value: totals.records.toLocaleString("en") },
+          { label: "Invoices and credit notes", value: totals.records.toLocaleString("en") },
           ...(totals.replacedRecords > 0
             ? [{ label: "Replaced", value: totals.replacedRecords.toLocaleString("en") }]
             : []),
@@ -68,11 +68,11 @@ export default function InvoicesPage() {
           now={now}
           empty={
             filtered ? (
-              <p>No invoice matches.</p>
+              <p>No invoices match.</p>
             ) : (
               <p>
-                No invoice yet. Enter one when a provider has sent it: it is then compared with what was metered and
-                imported. Registered apps can send reviewed invoices, too, to <code>POST /v1/provider-invoices</code>.
+                No invoices yet. Enter each provider’s invoice when it arrives to compare it with the month’s costs.
+                Registered apps can also send reviewed invoices to <code>POST /v1/provider-invoices</code>.
               </p>
             )
           }

@@ -63,7 +63,7 @@ export default function ReconciliationPage() {
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway" },
           { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
-          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "as people reviewed it" },
+          { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "after credit notes" },
         ]}
       />
       <ClashCard clashes={clashes} />

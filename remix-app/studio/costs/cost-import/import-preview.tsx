@@ -23,7 +23,11 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
     <>
       <Figures
         figures={[
-          { label: "Total", value: <Usd amount={totalUsd} />, note: `${firstDay} to ${lastDay}` },
+          {
+            label: "Total",
+            value: <Usd amount={totalUsd} />,
+            note: firstDay === lastDay ? firstDay : `${firstDay} to ${lastDay}`,
+          },
           { label: "New", value: <Usd amount={added.amountUsd} />, note: counted(added.days) },
           ...(corrected.days > 0
             ? [

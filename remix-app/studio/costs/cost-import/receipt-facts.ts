@@ -8,7 +8,7 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
     ["File", kept.file],
     ["Provider", provider],
     ...(appName === null ? [] : [["App", appName] satisfies [string, string]]),
-    ["Days", current.firstDay && current.lastDay ? `${current.firstDay} to ${current.lastDay}` : "none"],
+    ["Days", daysInWords(current.firstDay, current.lastDay)],
     ["Time zone of days", kept.timeZone],
     ...(rates.length > 0 ? [["Rates", rates.join(", ")] satisfies [string, string]] : []),
     ["Imported by", kept.name ?? (kept.by === "operator" ? "The operator’s command" : "A deleted account")],
@@ -16,4 +16,9 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
     ["SHA-256 of the file", sha256],
     ["Receipt", kept.id],
   ];
+}
+
+function daysInWords(first: string | null, last: string | null): string {
+  if (first === null || last === null) return "none";
+  return first === last ? first : `${first} to ${last}`;
 }

@@ -57,7 +57,8 @@ async function importCosts(options: CostFileOptions): Promise<void> {
   const call = async (name: string, args: object = {}): Promise<unknown> => {
     const where = { workspace: book?.workspace ?? null, app: book?.app ?? null, document };
     const { data, error, status } = await database.rpc(name, { ...where, ...args });
-    if (status === 401) throw new Error("The project refused SUPABASE_SECRET_KEY. Check that both belong together.");
+    if (status === 401)
+      throw new Error("The project refused SUPABASE_SECRET_KEY. Check that it belongs to SUPABASE_URL.");
     if (error) throw new Error(`The project did not answer (${error.code || "no connection"}). Is it running?`);
     if (refused.safeParse(data).success) throw new Error("The app is not linked to the workspace: check both ids.");
     return data;

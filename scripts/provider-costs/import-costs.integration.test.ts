@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
+import { readStack } from "../test/stack.ts";
 
 const run = promisify(execFile);
 let tenant: AppTenant;
@@ -126,4 +127,12 @@ test("refuses an app that is not linked to the workspace, and a file that is not
     "The app is not linked to the workspace: check both ids.",
   );
   await expect(importCosts(join(folder, "none.csv"))).rejects.toThrow("none.csv is not a file.");
+});
+
+test("says that the project refused the secret key", async () => {
+  const report = writeReport("key.csv", "1,Usage,2026-10-01T00:00:00Z,USD,1,AmazonS3");
+  const env = { ...process.env, SUPABASE_URL: readStack().supabase.url, SUPABASE_SECRET_KEY: "sb_secret_wrong" };
+  await expect(run(process.execPath, ["scripts/import-costs.ts", report, "--platform"], { env })).rejects.toThrow(
+    "The project refused SUPABASE_SECRET_KEY. Check that it belongs to SUPABASE_URL.",
+  );
 });

@@ -777,11 +777,19 @@ create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) 
 as $$
 declare
   kept ai.invoice_book_entries;
+  replacement ai.invoice_book_entries := ai.find_replacement(book, app, record);
+  refused jsonb := ai.refused_replacement(book, app, record);
 begin
   if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
   kept := ai.find_invoice(book, app, record, record ->> 'reference');
+  if refused is null and kept.id is null and replacement.id is not null then
+    refused := ai.replaced_already(record, replacement);
+  end if;
+  if refused is not null then
+    return jsonb_build_object('outcome', 'cannot_replace') || refused;
+  end if;
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
@@ -1124,7 +1132,7 @@ as $$
 declare
   issued date := (record ->> 'issuedOn')::date;
   reviewed timestamptz := (record ->> 'reviewedAt')::timestamptz;
-  replaced ai.invoice_book_entries;
+  refused jsonb := ai.refused_replacement(book, app, record);
   stored ai.invoice_book_entries;
   stored_id uuid;
   differing text[];
@@ -1140,17 +1148,8 @@ begin
     );
   end if;
 
-  replaced := ai.find_invoice(book, app, record, record ->> 'replaces');
-  if record ->> 'replaces' is not null and replaced.id is null then
-    return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'replaces',
-      'message', 'replaces must name an earlier reference of the same app, provider and account.'
-    );
-  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
-    return jsonb_build_object(
-      'refused', 'invalid_request', 'param', 'kind',
-      'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
-    );
+  if refused is not null then
+    return jsonb_build_object('refused', 'invalid_request') || refused;
   end if;
 
   -- Rows under an older spelling of the provider are not in the way of the unique keys.
@@ -1172,9 +1171,8 @@ begin
 
   if stored.reference <> record ->> 'reference' then
     return jsonb_build_object(
-      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb, 'param', 'replaces',
-      'message', format('%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', stored.reference)
-    );
+      'refused', 'invoice_conflict', 'id', stored.id, 'differs', '["replaces"]'::jsonb
+    ) || ai.replaced_already(record, stored);
   end if;
   differing := ai.invoice_differences(stored, record);
   if differing = '{}' then
@@ -1182,6 +1180,40 @@ begin
   end if;
   return jsonb_build_object('refused', 'invoice_conflict', 'id', stored.id, 'differs', to_jsonb(differing));
 end
+$$;
+
+create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  replaced ai.invoice_book_entries := ai.find_invoice(book, app, record, record ->> 'replaces');
+begin
+  if record ->> 'replaces' is not null and replaced.id is null then
+    return jsonb_build_object('param', 'replaces', 'message', format(
+      'No recorded invoice or credit note of this %sprovider and account has this reference.',
+      case when book = ai.platform_book() then '' else 'app, ' end
+    ));
+  elsif replaced.kind <> coalesce(record ->> 'kind', 'invoice') then
+    return jsonb_build_object(
+      'param', 'kind', 'message', 'An invoice replaces an invoice, and a credit note replaces a credit note.'
+    );
+  end if;
+  return null;
+end
+$$;
+
+create or replace function ai.replaced_already(record jsonb, replacement ai.invoice_book_entries) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object('param', 'replaces', 'message', format(
+    '%s is already replaced by %s. Replace that one instead.', record ->> 'replaces', (replacement).reference
+  ))
 $$;
 
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
@@ -3038,8 +3070,8 @@ comment on function ai.invoice_replacement(ai.invoice_book_entries) is
 
 comment on function ai.invoice_review(uuid, uuid, jsonb) is
   'What a person sees of an invoice before it is kept for good: the moment of the review, an invoice of the same key that '
-  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … } or '
-  'not_issued_yet. Writes nothing. Not granted to any role.';
+  'is kept already and by what else than its review it differs, and ai.invoice_comparison. { outcome: reviewed, … }, '
+  'not_issued_yet or { outcome: cannot_replace, param, message }. Writes nothing. Not granted to any role.';
 
 comment on function ai.invoice_share(ai.invoice_book_entries, text) is
   'Returns the amount and the days of an invoice within a month, YYYY-MM, that it has days of: { inMonth: { amountUsd, '
@@ -3123,7 +3155,13 @@ comment on function ai.reconciliation_page(uuid, timestamptz, timestamptz, text[
   'of accounts unless all runs of the month and provider that cost something name theirs. Where it is hidden, only providers with imports or '
   'invoices are listed. clashes as of ai.book_clashes.';
 
+comment on function ai.refused_replacement(uuid, uuid, jsonb) is
+  'Returns why a record cannot replace what it names: { param, message }, or null if it can. Granted to nobody.';
+
 comment on function ai.reject_cost_import_change() is 'Keeps ai.cost_imports append-only.';
+
+comment on function ai.replaced_already(jsonb, ai.invoice_book_entries) is
+  'Returns why a record cannot replace an invoice that has a replacement: { param, message }. Granted to nobody.';
 
 comment on function ai.store_cost_file(uuid, uuid, jsonb, text, uuid) is
   'Stores the days of a cost file, all or none: { outcome: imported, importId, added, corrected, cleared, unchanged }, importId '

@@ -25,9 +25,9 @@ test("an account is deleted once its email was typed", async ({ page, newcomer, 
   await expect(page.getByRole("alert")).toContainText("Nothing was deleted");
   await page.getByLabel(/^Type/).fill(member.email);
   await page.getByRole("button", { name: "Delete account" }).click();
-  await expect(page.getByRole("status")).toContainText("Your account is deleted");
+  await expect(page.getByRole("status")).toContainText("Your account was deleted");
   await signIn(page, member);
-  await expect(page.getByRole("alert")).toContainText("do not match");
+  await expect(page.getByRole("alert")).toContainText("don’t match");
 });
 
 test("an account that alone owns a shared workspace is told which one, and goes once it is handed over", async ({
@@ -59,7 +59,7 @@ test("an account that alone owns a shared workspace is told which one, and goes 
   await page.goto("/settings/security/delete-account");
   await page.getByLabel(/^Type/).fill(member.email);
   await page.getByRole("button", { name: "Delete account" }).click();
-  await expect(page.getByRole("status")).toContainText("Your account is deleted");
+  await expect(page.getByRole("status")).toContainText("Your account was deleted");
   await other.goto("/workspaces");
   await expect(other.getByRole("link", { name: /Left behind/ })).toBeVisible();
 });

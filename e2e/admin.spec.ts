@@ -52,10 +52,10 @@ test("the demo admin signs in with a code, finds an account, and is asked before
   await expect(page.getByLabel("Reason")).toHaveValue("Called, and proved who they are");
   await expectWellMade(page);
   await page.getByRole("link", { name: "Cancel" }).click();
-  await expect(page.getByText("MFA is this account's own choice.")).toBeVisible();
+  await expect(page.getByText("MFA is optional for this account.")).toBeVisible();
 
   await findAccount(page, admin);
-  await expect(page.getByText("Nobody changes their own account here: ask another admin.")).toBeVisible();
+  await expect(page.getByText("You can’t change your own account here. Ask another admin.")).toBeVisible();
   await expect(page.getByRole("link", { name: "Reset authenticators" })).toHaveCount(0);
 });
 
@@ -104,7 +104,7 @@ test.describe("without JavaScript", () => {
     await findAccount(page, member);
     await page.getByRole("link", { name: "Require MFA" }).click();
     await confirm(page, { text: member.email, button: "Require MFA" });
-    await expect(page.getByText("MFA is required of this account from now on.")).toBeVisible();
+    await expect(page.getByText("MFA is now required for this account.")).toBeVisible();
     await expect(page.getByRole("main")).toContainText(`${admin.email}: Called, and proved who they are`);
 
     // As a server leaves it that was killed between the two ends of a reset.
@@ -115,18 +115,18 @@ test.describe("without JavaScript", () => {
       [admin.id, member.email],
     );
     await page.reload();
-    await expect(page.getByText("The reset is half done.")).toBeVisible();
+    await expect(page.getByText("The reset isn’t finished.")).toBeVisible();
     await expect(page.getByText("Lost phone", { exact: false }).first()).toBeVisible();
     await page.getByRole("link", { name: "Finish the reset" }).click();
     await confirm(page, { text: member.email, button: "Reset authenticators" });
-    await expect(page.getByText("The authenticators are removed")).toBeVisible();
+    await expect(page.getByText("The authenticators were removed")).toBeVisible();
     await expect(page.getByText("No authenticator is enrolled.")).toBeVisible();
 
     await page.getByRole("link", { name: "Recovery", exact: true }).click();
     await page.getByLabel("Email").fill(member.email);
     await press(page, "Search");
-    await page.getByRole("link", { name: "Make an override" }).click();
-    await confirm(page, { text: member.email, button: "Make override" });
+    await page.getByRole("link", { name: "Create override" }).click();
+    await confirm(page, { text: member.email, button: "Create override" });
     await page.getByRole("link", { name: "Send recovery email" }).click();
     await confirm(page, { text: member.email, button: "Send recovery email" });
     await expect(page.getByText("We sent the recovery email.")).toBeVisible();

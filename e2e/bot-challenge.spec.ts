@@ -53,7 +53,7 @@ test("who passes signs in, and has a fresh token after each answer", async ({ pa
   await expectFitsSmallScreens(page);
   const first = await tokenField(page).inputValue();
   await signIn(page, { ...person, password: "not the password" });
-  await expect(page.getByRole("alert")).toContainText("do not match an account");
+  await expect(page.getByRole("alert")).toContainText("don’t match an account");
   await expectPassed(page);
   expect(await tokenField(page).inputValue()).not.toBe(first);
   await page.getByLabel("Password").fill(person.password);
@@ -93,7 +93,7 @@ test("asking for a sign-in code passes too, by its own button and once more", as
   await expect(page.getByText("A code from the last 3 minutes still works.")).toBeVisible();
   await page.getByLabel("Code").fill("0000000000");
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await expect(page.getByRole("alert")).toContainText("That code is wrong");
+  await expect(page.getByRole("alert")).toContainText("That code is incorrect");
 });
 
 test("a form that is sent too early waits, says so, and goes by itself", async ({ page, person }) => {
@@ -157,7 +157,7 @@ test("a made-up token and one that was used are refused, and what was typed stay
   await page.getByLabel("Email").fill(person.email);
   await page.getByLabel("Password").fill(person.password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
-  await expect(page.getByRole("alert")).toContainText("was refused or is too old. Complete it again.");
+  await expect(page.getByRole("alert")).toContainText("failed or has expired. Complete it again.");
   await expect(page.getByLabel("Email")).toHaveValue(person.email);
   await expect(page.getByLabel("Password")).toHaveValue("");
 
@@ -176,12 +176,12 @@ test.describe("without JavaScript", () => {
 
   test("the page says that the check needs it, and nothing is tried", async ({ page, person }) => {
     await page.goto("/login");
-    await expect(page.getByText("This page checks that you are a person, which needs JavaScript.")).toBeVisible();
+    await expect(page.getByText("This page needs JavaScript to verify that you’re human.")).toBeVisible();
     await expectFitsSmallScreens(page);
     await page.getByLabel("Email").fill(person.email);
     await page.getByLabel("Password").fill(person.password);
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await expect(page.getByRole("alert")).toContainText("The check that you are a person is missing.");
+    await expect(page.getByRole("alert")).toContainText("We couldn’t verify that you’re human.");
     await expect(page.getByLabel("Email")).toHaveValue(person.email);
   });
 });

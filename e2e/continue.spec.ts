@@ -82,7 +82,7 @@ test("an origin that nobody registered is dropped with a notice", async ({ page,
   }
   await enter(page, member);
   await page.goto(`/continue?${new URLSearchParams({ returnUrl: "https://notes.example/" })}`);
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app is not registered");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app isn’t registered");
   await expectAccessible(page);
 });
 

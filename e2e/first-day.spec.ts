@@ -61,7 +61,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await fill(desk, { Id: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
     await confirm(desk, { text: model.id, button: "Add a model" });
     await follow(desk, "Add a route");
-    await fill(desk, { Provider: "demo", "Provider's model name": "demo-cached" });
+    await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
     await confirm(desk, { text: model.id, button: "Add a route" });
     await expect(desk.getByText("No price: not asked")).toBeVisible();
   });
@@ -95,7 +95,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await follow(desk, "Enable");
     await confirm(desk, { text: model.id, button: "Enable the model" });
     await expect(desk.getByText("The change was made and is in the audit log.")).toBeVisible();
-    await expect(desk.getByText("Callers can't use this model yet.")).toHaveCount(0);
+    await expect(desk.getByText("Callers can’t use this model yet.")).toHaveCount(0);
   });
 
   const keys = await test.step("a member requests approval where they would create a key", async () => {
@@ -117,7 +117,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await confirm(desk, { text: name, button: "Approve keys" });
     await expect(desk.getByText("The workspace can create and rotate keys now.")).toBeVisible();
     await openSection(desk, "Workspaces");
-    await fill(desk, { "Name, id, or a member's email": member.email });
+    await fill(desk, { "Name, id, or a member’s email": member.email });
     await press(desk, "Search");
     await follow(desk, name);
     await follow(desk, "Move to plan");

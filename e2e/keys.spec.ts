@@ -32,11 +32,11 @@ const askWith = async (apiKey: string) => {
 test("a key is made, shown once, used, rotated and revoked", async ({ page, member }) => {
   const workspaceId = await approveKeys(member);
   await enter(page, member, `/workspaces/${workspaceId}/ai/keys`);
-  await expect(page.getByText("No key yet.")).toBeVisible();
+  await expect(page.getByText("No API keys yet.")).toBeVisible();
   await expectAccessible(page);
 
   await page.getByRole("link", { name: "New key" }).click();
-  await page.getByLabel("Requests a minute").fill("0");
+  await page.getByLabel("Requests per minute").fill("0");
   await page.getByLabel("Strict mode").check();
   await page.getByRole("button", { name: "Create key" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter a name");
@@ -49,7 +49,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByRole("alert")).not.toContainText("Enter a name");
   await expect(page.getByRole("alert")).toBeFocused();
   await expect(page.getByLabel("Strict mode")).toBeChecked();
-  await page.getByLabel("Requests a minute").fill("50");
+  await page.getByLabel("Requests per minute").fill("50");
   await page.getByRole("button", { name: "Create key" }).click();
   const shown = page.getByRole("figure").filter({ hasText: "Key" }).first();
   const first = (await shown.locator("code").textContent()) ?? "";
@@ -59,8 +59,8 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   expect(await askWith(first)).toBeGreaterThan(0);
   await expect(page.getByRole("figure").filter({ hasText: "curl" })).toContainText('"model":"demo-chat"');
 
-  await page.getByRole("link", { name: "I have copied it" }).click();
-  await expect(page.getByRole("main")).toContainText("50 requests a minute · strict mode");
+  await page.getByRole("link", { name: "I’ve copied it" }).click();
+  await expect(page.getByRole("main")).toContainText("50 requests per minute · strict mode");
   await expect(page.getByRole("main")).not.toContainText(first);
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -78,12 +78,12 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   expect(second).not.toBe(first);
   await expect(askWith(first)).rejects.toThrow(/401/);
   expect(await askWith(second)).toBeGreaterThan(0);
-  await page.getByRole("link", { name: "I have copied it" }).click();
+  await page.getByRole("link", { name: "I’ve copied it" }).click();
   await expect(page.getByRole("row", { name: /Nightly report/ })).toHaveCount(2);
   await expect(page.getByRole("row", { name: /Revoked/ })).toHaveCount(1);
 
   await page.goto(revokesFirst ?? "");
-  await expect(page.getByText("Nightly report has ended already. Nothing was changed.")).toBeVisible();
+  await expect(page.getByText("Nightly report no longer works. Nothing was changed.")).toBeVisible();
   expect(await askWith(second)).toBeGreaterThan(0);
   await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
   await expect(page.getByRole("region", { name: "Revoke Nightly report?" })).toBeFocused();
@@ -131,7 +131,7 @@ test("a key's models are chosen without scripts, and the selection survives a se
   await expect(plain.getByLabel("Name")).toHaveValue("Chosen");
   await plain.getByRole("button", { name: "Create key" }).click();
   await expect(plain.getByRole("region", { name: "Your new key" })).toBeVisible();
-  await plain.getByRole("link", { name: "I have copied it" }).click();
+  await plain.getByRole("link", { name: "I’ve copied it" }).click();
   await expect(plain.getByRole("main")).toContainText("models: demo-chat");
 });
 
@@ -171,7 +171,7 @@ test("a key stays to be copied while another tab enters another account, and goe
   await other.goto("/");
   await other.getByRole("button", { name: "Account menu" }).click();
   await other.getByRole("button", { name: new RegExp(`^Switch to .*${colleague.email}`) }).click();
-  await expect(page.getByText(`You are signed in as ${colleague.email} in another tab.`)).toBeVisible();
+  await expect(page.getByText(`You’re signed in as ${colleague.email} in another tab.`)).toBeVisible();
   await expect(shown).toBeVisible();
 
   await other.getByRole("button", { name: "Account menu" }).click();

@@ -19,7 +19,7 @@ for (const javaScriptEnabled of [true, false]) {
       );
       await enter(page, member, `/workspaces/${workspace?.id}/ai/keys/new`);
       await page.getByLabel("Name").fill("Nightly import");
-      await page.getByLabel("Requests a minute").fill("30");
+      await page.getByLabel("Requests per minute").fill("30");
       // Ten minutes pass.
       const late = await signedInLongAgo(member, { secondsAgo: 610 });
       await context.clearCookies();
@@ -33,7 +33,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password", { exact: true }).fill(member.password);
       await page.getByRole("button", { name: "Confirm", exact: true }).click();
       await expect(page.getByLabel("Name")).toHaveValue("Nightly import");
-      await expect(page.getByLabel("Requests a minute")).toHaveValue("30");
+      await expect(page.getByLabel("Requests per minute")).toHaveValue("30");
       if (javaScriptEnabled) await expectAccessible(page);
       await page.reload();
       await expect(page.getByLabel("Name")).toHaveValue("");

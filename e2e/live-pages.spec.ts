@@ -44,7 +44,7 @@ test("a form that gets no answer is as it was sent, once its page is back", asyn
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
   await page.getByLabel("Name", { exact: true }).fill("Reader");
-  await page.getByLabel("Manage keys").check();
+  await page.getByLabel("Manage API keys").check();
   const sending = /\/roles\.data/;
   // What a proxy in front says while there is no server.
   await page.route(sending, (route) => route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>" }));
@@ -55,9 +55,9 @@ test("a form that gets no answer is as it was sent, once its page is back", asyn
   await failedAnswer;
   await page.unroute(sending);
   await page.getByRole("link", { name: "Try again" }).click();
-  await expect(page.getByRole("status").filter({ hasText: "This may not have been done." })).toBeVisible();
+  await expect(page.getByRole("status").filter({ hasText: "This may not have been saved." })).toBeVisible();
   await expect(page.getByLabel("Name", { exact: true })).toHaveValue("Reader");
-  await expect(page.getByLabel("Manage keys")).toBeChecked();
+  await expect(page.getByLabel("Manage API keys")).toBeChecked();
 
   await page.getByRole("button", { name: "Create role" }).click();
   await expect(page.getByRole("link", { name: "Reader" })).toBeVisible();

@@ -98,13 +98,13 @@ for (const javaScriptEnabled of [true, false]) {
       const [wrong = ""] = wrongCodesOf(app);
       await enterCode(page, wrong);
       const summary = page.getByRole("alert");
-      await expect(summary).toContainText("That code is not right");
+      await expect(summary).toContainText("That code is incorrect");
       await expect(summary).toBeFocused();
       await expect(page.getByLabel("6-digit code")).toHaveValue("");
-      await expect(page.getByLabel("6-digit code")).toHaveAccessibleDescription(/That code is not right/);
+      await expect(page.getByLabel("6-digit code")).toHaveAccessibleDescription(/That code is incorrect/);
       await expectWellMade(page);
       await enterCode(page, app.used);
-      await expect(summary).toContainText("That code was used already");
+      await expect(summary).toContainText("That code was already used");
       await enterCode(page, codeOf(app, 1).replace(/^.../, "$& "));
       await expect(page).toHaveURL("/workspaces?sort=name");
     });
@@ -131,7 +131,7 @@ for (const javaScriptEnabled of [true, false]) {
       await expectWellMade(page);
       await page.getByLabel("Recovery code").fill("7KQ2-M9XA-04TC-HW5E");
       await page.getByRole("button", { name: "Remove my authenticators" }).click();
-      await expect(page.getByRole("alert")).toContainText("That code does not work");
+      await expect(page.getByRole("alert")).toContainText("That code doesn’t work");
       await page.getByLabel("Recovery code").fill(code.toLowerCase());
       await page.getByRole("button", { name: "Remove my authenticators" }).click();
       await expect(page.getByRole("status")).toContainText("Your authenticators were removed");
@@ -172,7 +172,7 @@ for (const javaScriptEnabled of [true, false]) {
       const password = `quite another ${crypto.randomUUID()}`;
       await page.getByLabel("New password").fill(password);
       await page.getByRole("button", { name: "Change password" }).click();
-      await expect(heading(page, "Your password is changed")).toBeVisible();
+      await expect(heading(page, "Password changed")).toBeVisible();
       await page.context().clearCookies();
       await signIn(page, { ...member, password });
       await expect(heading(page, "Enter your code")).toBeVisible();
@@ -207,8 +207,8 @@ for (const javaScriptEnabled of [true, false]) {
       await expectWellMade(page);
       await page.getByLabel("Password").fill("not the password");
       await page.getByRole("button", { name: "Confirm" }).click();
-      await expect(page.getByRole("alert")).toContainText("That password is not right");
-      await expect(page.getByLabel("Password")).toHaveAccessibleDescription(/That password is not right/);
+      await expect(page.getByRole("alert")).toContainText("That password is incorrect");
+      await expect(page.getByLabel("Password")).toHaveAccessibleDescription(/That password is incorrect/);
       await page.getByLabel("Password").fill(member.password);
       await page.getByRole("button", { name: "Confirm" }).click();
       await expect(page).toHaveURL("/mfa/enroll?returnUrl=%2Fsettings%2Fsecurity");

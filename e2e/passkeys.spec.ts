@@ -171,7 +171,7 @@ test("a challenge that has run out is followed by a fresh one", async ({ page, m
   );
   await page.goto("/login");
   await passkeyButton(page).click();
-  await expect(page.getByRole("alert")).toContainText("The request had run out");
+  await expect(page.getByRole("alert")).toContainText("The request timed out");
   await passkeyButton(page).click();
   await expect(page).toHaveURL("/");
 });
@@ -230,7 +230,7 @@ test("a device that holds a passkey of the account makes no second one", async (
   await addPasskey(page);
   await page.goto("/settings/security/passkeys/new");
   await page.getByRole("button", { name: "Add passkey" }).click();
-  await expect(page.getByRole("alert")).toContainText("This device has a passkey of this account already");
+  await expect(page.getByRole("alert")).toContainText("This device already has a passkey for your account");
   await expectAccessible(page);
 });
 
@@ -241,11 +241,11 @@ test.describe("without JavaScript", () => {
     await page.goto("/login");
     const note = page.locator("#passkey-note noscript");
     await expect(note).toBeVisible();
-    await expect(note).toHaveText("Passkeys need JavaScript, which is switched off here.", { useInnerText: true });
+    await expect(note).toHaveText("Turn on JavaScript to use passkeys.", { useInnerText: true });
     await expect(passkeyButton(page)).toBeDisabled();
     await signIn(page, member);
     await page.goto("/settings/security/passkeys/new");
-    await expect(note).toHaveText("Adding a passkey needs JavaScript, which is switched off here.", {
+    await expect(note).toHaveText("Turn on JavaScript to add a passkey.", {
       useInnerText: true,
     });
   });
@@ -270,7 +270,7 @@ test("a passkey is renamed and deleted without JavaScript", async ({ page, membe
 
 test.describe("where there can be no passkeys", () => {
   for (const [what, script, words] of [
-    ["a browser without them", "delete window.PublicKeyCredential", "This browser does not support passkeys."],
+    ["a browser without them", "delete window.PublicKeyCredential", "This browser doesn’t support passkeys."],
     [
       "an insecure address",
       "Object.defineProperty(window, 'isSecureContext', { value: false })",

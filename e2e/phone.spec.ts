@@ -68,7 +68,7 @@ for (const javaScriptEnabled of [true, false]) {
 
       expect(await tell(phone, ["qr", "reject", await linkOn(page)])).toBe("Rejected.");
       if (!javaScriptEnabled) await page.reload();
-      await expect(page.getByText("It was rejected")).toBeVisible();
+      await expect(page.getByText("The request was rejected")).toBeVisible();
       await expectWellMade(page);
       await page.getByRole("button", { name: "Show QR code" }).click();
 
@@ -86,7 +86,7 @@ for (const javaScriptEnabled of [true, false]) {
       await goOn(page);
       await expect(page).toHaveURL("/workspaces");
       expect((await sessionOf(page)).sessionId).not.toBe(before);
-      expect((await phone.run(["qr", "approve", link])).err).toContain("answered already");
+      expect((await phone.run(["qr", "approve", link])).err).toContain("already answered");
       expect(await tell(phone, ["whoami"])).toContain(member.email);
     });
 

@@ -23,7 +23,7 @@ for (const javaScriptEnabled of [true, false]) {
     test("a banned member gets back in by the link of a mail, which works once", async ({ page, member }) => {
       await query("update auth.users set banned_until = now() + interval '1 day' where email = $1", [member.email]);
       await signIn(page, member);
-      await expect(page.getByRole("alert")).toContainText("do not match an account");
+      await expect(page.getByRole("alert")).toContainText("don’t match an account");
 
       await helper.send(member.email, await helper.override(member.email, { normalLogin: false }));
       const link = await linkOfMail(member.email, "Get back into your Gatehouse account");
@@ -61,7 +61,7 @@ test("a member of whom MFA is required comes back by code, proves the authentica
   await page.getByLabel("6-digit code").fill(code === "000000" ? "000001" : "000000");
   await page.getByLabel("6-digit code").press("Enter");
   await expect(page.getByRole("alert")).toBeFocused();
-  await expect(page.getByRole("alert")).toContainText("That email and code do not work");
+  await expect(page.getByRole("alert")).toContainText("That email and code don’t match");
   await expect(page.getByLabel("Email")).toHaveValue(member.email);
   await expect(page.getByLabel("6-digit code")).toHaveValue("");
   await expectAccessible(page);

@@ -33,7 +33,7 @@ for (const javaScriptEnabled of [true, false]) {
       const renewed = { ...member, password: `quite another ${crypto.randomUUID()}` };
       await page.getByLabel("New password").fill(renewed.password);
       await page.getByRole("button", { name: "Change password" }).click();
-      await expect(page.getByRole("heading", { name: "Your password is changed" })).toBeVisible();
+      await expect(page.getByRole("heading", { name: "Password changed" })).toBeVisible();
       await page.getByRole("link", { name: "Continue" }).click();
       await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
 

@@ -155,7 +155,7 @@ test("the wrong account is told before anything happens, on the platform and on 
   await page.getByRole("button", { name: `Continue as ${member.email}` }).click();
   await signedInAs(page, member);
   await page.goto(link);
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This sign-in is over");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("This sign-in has expired");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });
@@ -238,7 +238,7 @@ test("all of it works without JavaScript", async ({ browser, member }) => {
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Name").fill("By hand");
   await page.getByRole("button", { name: "Save name" }).click();
-  await expect(page.getByText("The name is changed")).toBeVisible();
+  await expect(page.getByText("Name changed")).toBeVisible();
   const seen = await requests();
   expect(seen.filter(({ referer }) => token !== "" && referer.includes(token))).toEqual([]);
   expect(seen.filter(({ url }) => url.includes(token))).toHaveLength(1);

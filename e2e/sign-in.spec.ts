@@ -110,7 +110,7 @@ for (const target of [
 
 test("who is signed out in this browser alone is told so", async ({ page }) => {
   await page.goto("/login?signedOutHereOnly");
-  await expect(page.getByRole("status")).toContainText("The sign-in service did not answer");
+  await expect(page.getByRole("status")).toContainText("the sign-in service didn’t respond");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
 });

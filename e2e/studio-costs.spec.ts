@@ -89,7 +89,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await expect(page.getByLabel("Reference")).toHaveValue("INV-2026-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await page.getByRole("button", { name: "Record invoice" }).dblclick();
-  await expect(page.getByText("The invoice is recorded.")).toBeVisible();
+  await expect(page.getByText("Invoice recorded.")).toBeVisible();
   const receipt = page.url();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -113,7 +113,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
     await visit.getByRole("button", { name: "Review invoice" }).click();
   };
   await enterInvoice("0.300000000002");
-  await expect(visit.getByText("The invoice is recorded.")).toBeVisible();
+  await expect(visit.getByText("Invoice recorded.")).toBeVisible();
   expect(visit.url()).toBe(receipt);
   await enterInvoice("0.4");
   await expect(visit.getByRole("alert")).toContainText("is already recorded with other values: the amount");

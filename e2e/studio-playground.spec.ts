@@ -43,7 +43,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     await expect(page.getByRole("button", { name: "Stop" })).toBeVisible();
     await expect(page.getByRole("status").filter({ hasText: "Answering…" })).toHaveCount(1);
     await page.keyboard.press("Escape");
-    await expect(conversation).toContainText("Stopped. What had come by then is metered.");
+    await expect(conversation).toContainText("Stopped. What you received is metered.");
     await expect(conversation).not.toContainText("word99");
     await expect(page.getByRole("button", { name: "Stop" })).toHaveCount(0);
     await expect(conversation.getByRole("list", { name: "About this answer" })).toContainText(/[1-9]\d* tokens out/);
@@ -56,7 +56,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
 
   await test.step("shows what was said as text alone, and says it once to those who listen", async () => {
     await page.getByRole("link", { name: "New conversation" }).click();
-    await expect(conversation).toContainText("Nothing is said yet.");
+    await expect(conversation).toContainText("No messages yet.");
     await say(page, '<img src="x" onerror="document.title = 1"> <b>bold</b>');
     await expect(conversation.getByText("<b>bold</b>")).toHaveCount(2);
     await expect(conversation.locator("img, b")).toHaveCount(0);
@@ -86,18 +86,18 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
   await test.step("keeps to a schema, or is told not to", async () => {
     await page.getByLabel("Answer", { exact: true }).selectOption("json_schema");
     await say(page, "in JSON");
-    await expect(conversation).toContainText("It keeps to the schema.");
+    await expect(conversation).toContainText("It matches the schema.");
     await say(page, "in JSON", { model: "demo-bad-schema" });
-    await expect(conversation).toContainText("It does not keep to the schema.");
+    await expect(conversation).toContainText("It doesn’t match the schema.");
     await page.getByLabel("Answer", { exact: true }).selectOption("text");
   });
 
   await test.step("fails in a sentence, and keeps what was typed", async () => {
     await say(page, "half of it", { model: "demo-error-midway" });
-    await expect(conversation).toContainText("The answer broke off here.");
+    await expect(conversation).toContainText("The answer was cut off here.");
     await say(page, "remember me", { model: "demo-error-500" });
-    await expect(page.getByRole("alert")).toContainText("The model's provider failed. Try again");
-    await expect(page.getByRole("alert")).toContainText("Request id");
+    await expect(page.getByRole("alert")).toContainText("The model’s provider failed. Try again");
+    await expect(page.getByRole("alert")).toContainText("Request ID");
     await expect(page.getByLabel("Message")).toHaveValue("remember me");
   });
 
@@ -112,7 +112,7 @@ test("a model is tried: its answers stream, stop, call tools and keep to a schem
     const [, data = ""] = /-d '([\s\S]*)'$/.exec(code) ?? [];
     expect(JSON.parse(data.replaceAll(`'\\''`, "'"))).toEqual((await asked).postDataJSON());
     expect((await asked).headers()).not.toHaveProperty("authorization");
-    await expect(page.getByRole("alert")).toContainText("Request id");
+    await expect(page.getByRole("alert")).toContainText("Request ID");
   });
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
@@ -125,7 +125,7 @@ test("speech is played and downloaded, embeddings are compared, and no script is
 }) => {
   const playground = await playgroundOf(member);
   await enter(page, member, `${playground}?kind=speech`);
-  const sound = page.getByLabel("What was spoken");
+  const sound = page.getByLabel("Text spoken");
   const seconds = () => sound.evaluate((audio: HTMLAudioElement) => audio.duration);
   for (const format of ["wav", "pcm"]) {
     await page.getByLabel("Format").selectOption(format);
@@ -161,7 +161,7 @@ test("speech is played and downloaded, embeddings are compared, and no script is
   await still.getByRole("link", { name: "Speech" }).click();
   await still.getByLabel("Text", { exact: true }).fill("Hello");
   await still.getByRole("button", { name: "Speak" }).click();
-  await expect(still.getByLabel("What was spoken")).toHaveAttribute("src", /^data:audio\/wav;base64,/);
+  await expect(still.getByLabel("Text spoken")).toHaveAttribute("src", /^data:audio\/wav;base64,/);
   await plain.close();
 });
 
@@ -170,9 +170,9 @@ test("a conversation is not gone on with as another account", async ({ context, 
   await page.getByLabel("Message").fill("Whose words are these?");
   const other = await context.newPage();
   await signIn(other, colleague, { at: "/add-account" });
-  await expect(page.getByText(`You are signed in as ${colleague.email} in another tab.`)).toBeVisible();
+  await expect(page.getByText(`You’re signed in as ${colleague.email} in another tab.`)).toBeVisible();
   await page.getByRole("button", { name: "Send" }).click();
-  await expect(page.getByRole("alert")).toContainText("Another account is signed in by now.");
+  await expect(page.getByRole("alert")).toContainText("You’re now signed in to another account.");
   await expect(page.getByLabel("Message")).toHaveValue("Whose words are these?");
 });
 

@@ -33,13 +33,13 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   const plain = await withoutScripts(page, browser);
   await plain.goto(page.url());
 
-  await page.getByLabel("Requests a minute").fill("none");
+  await page.getByLabel("Requests per minute").fill("none");
   await page.getByLabel("Days to keep it").fill("366");
   await page.getByRole("button", { name: "Save policy" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter a whole number of at least 1");
   await expect(page.getByLabel("Days to keep it")).toHaveValue("366");
   await look(page);
-  await page.getByLabel("Requests a minute").fill("30");
+  await page.getByLabel("Requests per minute").fill("30");
   await page.getByLabel("Days to keep it").fill("7");
   const denied = page.getByLabel("Deny Demo chat", { exact: true });
   await denied.check();
@@ -50,15 +50,15 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await expect(allowed).toBeVisible();
   await page.getByLabel("All models in your plan").check();
   await page.getByRole("button", { name: "Save policy" }).click();
-  await expect(page.getByText("The policy is saved.")).toBeVisible();
+  await expect(page.getByText("Policy saved.")).toBeVisible();
   await expect(denied).toBeChecked();
 
   // Made from what was there before.
-  await plain.getByLabel("Requests a minute").fill("20");
+  await plain.getByLabel("Requests per minute").fill("20");
   await plain.getByRole("button", { name: "Save policy" }).click();
-  await expect(plain.getByRole("main")).toContainText("Requests a minute: now “30”, yours “20”");
+  await expect(plain.getByRole("main")).toContainText("Requests per minute: now “30”, yours “20”");
   await plain.getByRole("button", { name: "Save policy" }).click();
-  await expect(plain.getByText("The policy is saved.")).toBeVisible();
+  await expect(plain.getByText("Policy saved.")).toBeVisible();
 
   await plain.getByRole("link", { name: "Budgets" }).click();
   await plain
@@ -88,5 +88,5 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await plain.getByRole("link", { name: "Older entries" }).click();
   await expect(plain.getByText("Entry 1, as a person might explain it")).toBeVisible();
   await plain.getByRole("link", { name: "Last month" }).click();
-  await expect(plain.getByText("Nothing was added, deducted or used in this time.")).toBeVisible();
+  await expect(plain.getByText("No credits were added, deducted or used in this range.")).toBeVisible();
 });

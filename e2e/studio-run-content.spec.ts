@@ -42,7 +42,7 @@ test("what was said in a run is shown as text when asked for, long texts folded,
   const card = page.locator("#said");
   await expect(card).toContainText("These are deleted in 30 days");
   await expect(card).not.toContainText("A cat.");
-  await card.getByRole("button", { name: "Show what was said" }).click();
+  await card.getByRole("button", { name: "Show prompts and answers" }).click();
   await expect(card.getByText(attack)).toBeVisible();
   await expect(card.locator("img")).toHaveCount(0);
   await expect(card).toContainText('"city": "Oslo"');
@@ -58,7 +58,7 @@ test("what was said in a run is shown as text when asked for, long texts folded,
   });
   const visit = await plain.newPage();
   await visit.goto(path);
-  await visit.getByRole("button", { name: "Show what was said" }).click();
+  await visit.getByRole("button", { name: "Show prompts and answers" }).click();
   await expect(visit.getByText("A cat.")).toBeVisible();
   await plain.close();
 });

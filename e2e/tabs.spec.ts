@@ -35,13 +35,13 @@ test("so does what was ticked, which no field's value shows", async ({ context, 
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
-  await page.getByLabel("Manage keys").check();
+  await page.getByLabel("Manage API keys").check();
   const other = await context.newPage();
   await other.goto("/");
   await other.getByRole("button", { name: "Account menu" }).click();
   await other.getByRole("button", { name: "Sign out" }).click();
   await expect(page.getByText("You signed out in another tab.")).toBeVisible();
-  await expect(page.getByLabel("Manage keys")).toBeChecked();
+  await expect(page.getByLabel("Manage API keys")).toBeChecked();
 });
 
 /** Adds an account, which is active then. @returns what switches between them, in another tab */
@@ -62,7 +62,7 @@ test("a form that was refused is not sent by itself once its account is back", a
   const kept = await page.getByLabel("Name").inputValue();
   await page.getByLabel("Name").fill("Of the colleague");
   await switchTo(member);
-  await expect(page.getByText(`You are signed in as ${member.email} in another tab.`)).toBeVisible();
+  await expect(page.getByText(`You’re signed in as ${member.email} in another tab.`)).toBeVisible();
   await page.getByRole("button", { name: "Save", exact: true }).click();
   await expect(page.getByText("Nothing was changed.")).toBeVisible();
 
@@ -84,7 +84,7 @@ test("a page that was brought for the other account takes the word away, and fol
   await page.getByRole("link", { name: "Settings", exact: true }).click();
   await page.getByLabel("Name").fill("Half typed");
   await switchTo(member);
-  const word = page.getByText(`You are signed in as ${member.email} in another tab.`);
+  const word = page.getByText(`You’re signed in as ${member.email} in another tab.`);
   await expect(word).toBeVisible();
   const workspaceOf = ({ email }: Person) => page.getByText(`${email.split("@")[0]}'s workspace`);
   await page.getByRole("navigation", { name: "Sections" }).getByRole("link", { name: "Workspaces" }).click();
@@ -107,7 +107,7 @@ test("the word about another tab fits small screens, however long the email", as
   await page.getByLabel("Name").fill("Half typed");
   const other = await context.newPage();
   await signIn(other, { ...member, email }, { at: "/add-account" });
-  const word = page.getByText(`You are signed in as ${email} in another tab.`);
+  const word = page.getByText(`You’re signed in as ${email} in another tab.`);
   await expect(word).toBeVisible();
   expect(await word.evaluate((node) => node.getBoundingClientRect().right)).toBeLessThanOrEqual(304);
 });

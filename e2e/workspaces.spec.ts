@@ -134,18 +134,20 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await page.getByRole("button", { name: "Create workspace" }).click();
   await page.getByRole("link", { name: "Roles", exact: true }).click();
   await page.getByLabel("Name", { exact: true }).fill("Owner");
-  await page.getByLabel("Manage keys").check();
+  await page.getByLabel("Manage API keys").check();
   await page.getByRole("button", { name: "Create role" }).click();
-  await expect(page.getByRole("alert")).toContainText("There is a role of that name already.");
-  await expect(page.getByLabel("Manage keys")).toBeChecked();
+  await expect(page.getByRole("alert")).toContainText("A role with this name already exists.");
+  await expect(page.getByLabel("Manage API keys")).toBeChecked();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByLabel("Name", { exact: true }).fill("Key keepers");
   await page.getByRole("button", { name: "Create role" }).click();
-  await expect(page.getByRole("status")).toContainText("The role is there");
+  await expect(page.getByRole("status")).toContainText("Role created");
   // Its form went with what had the focus.
   await expect(page.getByRole("main")).toBeFocused();
-  await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText("Manage keysNobody has it");
+  await expect(page.getByRole("listitem").filter({ hasText: "Key keepers" })).toContainText(
+    "Manage API keysNot assigned",
+  );
   await expect(page.getByRole("link", { name: "Edit owner" })).toHaveCount(0);
 
   await page.getByRole("link", { name: "Members" }).click();
@@ -170,7 +172,7 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await plain.goto(page.url());
   await plain.getByRole("link", { name: "Roles", exact: true }).click();
   await plain.getByRole("link", { name: "Edit Key keepers" }).click();
-  await expect(plain.getByText("Give them another one first.")).toBeVisible();
+  await expect(plain.getByText("Give them another role first.")).toBeVisible();
   await plain.getByLabel("Name", { exact: true }).fill(" ");
   await plain.getByRole("button", { name: "Save role" }).click();
   await expect(plain.getByRole("alert")).toContainText("Enter a name for the role.");
@@ -178,7 +180,7 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await plain.getByLabel("Use the AI studio").check();
   await plain.getByRole("button", { name: "Save role" }).click();
   await expect(plain.getByRole("listitem").filter({ hasText: "Keepers" })).toContainText(
-    "Manage keys, Use the AI studio1 person has it",
+    "Manage API keys, Use the AI studioAssigned to 1 person",
   );
   await plain.getByRole("link", { name: "Members" }).click();
   await plain.getByRole("link", { name: /^Remove/ }).click();
@@ -187,9 +189,9 @@ test("roles of a workspace's own are defined, given, changed and deleted, withou
   await plain.getByRole("link", { name: "Roles", exact: true }).click();
   await plain.getByRole("link", { name: "Edit Keepers" }).click();
   await plain.getByRole("button", { name: "Delete role" }).click();
-  await expect(plain.getByText("The role is deleted.")).toBeVisible();
+  await expect(plain.getByText("Role deleted.")).toBeVisible();
   await plain.getByRole("link", { name: "Activity" }).click();
-  for (const line of ["defined the role Key keepers", "changed the role Keepers", "deleted the role Keepers"]) {
+  for (const line of ["created the role Key keepers", "changed the role Keepers", "deleted the role Keepers"]) {
     await expect(plain.getByRole("main")).toContainText(line);
   }
   await context.close();

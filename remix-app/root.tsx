@@ -126,11 +126,11 @@ interface ErrorWords {
 function wordsFor(error: unknown): ErrorWords {
   const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
   if (known) {
-    return { title: known.page ? "You have switched accounts" : known.title, detail: known.detail, known };
+    return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
   // Where a script asked for the page; Node knows no such state.
   if (globalThis.navigator?.onLine === false) {
-    return { title: "You are offline", detail: "Try again once this device has a connection.", known };
+    return { title: "You’re offline", detail: "Try again once this device is connected.", known };
   }
   const missing = isRouteErrorResponse(error) && error.status === 404;
   return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
@@ -154,7 +154,7 @@ export function ErrorBoundary() {
       <WayOn problem={known} failed={failed} />
       {requestId ? (
         <p className="text-muted text-small">
-          Request id <code className="block break-all font-mono">{requestId}</code>
+          Request ID <code className="block break-all font-mono">{requestId}</code>
         </p>
       ) : null}
     </EntryPage>

@@ -35,6 +35,6 @@ async function read(place: string): Promise<string> {
   const { size } = await stat(place).catch(() => {
     throw new Error(`${place} cannot be read. Give a file, or a URL that begins with https://.`);
   });
-  if (size > mostSourceBytes) throw new Error(`${place} has more than ${mostSourceText}: this is not a price file.`);
+  if (size > mostSourceBytes) throw new Error(`${place} has more than ${mostSourceText}: this isn’t a price file.`);
   return readFile(place, "utf8");
 }

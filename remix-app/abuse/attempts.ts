@@ -172,13 +172,13 @@ function refused(code: RefusedAttempt["code"], status: RefusedAttempt["status"],
 
 const tooMany = {
   limited: "Too many attempts.",
-  blocked: "Too many attempts failed from your network, so it has to wait.",
+  blocked: "Too many failed attempts from your network.",
 };
 const challengeMissing =
-  "The check that you are a person is missing. Wait until it has finished, turn on JavaScript where it is off, and try again.";
-const unavailable = "We cannot check sign-ins right now, so nothing was tried. Try again in a moment.";
+  "We couldn’t verify that you’re human. Make sure JavaScript is on, wait for the check to finish, then try again.";
+const unavailable = "We can’t check sign-ins right now. Try again in a moment.";
 const suspiciousProgram =
-  "The program that sent this does not look like a browser of yours. Use an up-to-date browser, and turn off what hides its name.";
+  "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide its name.";
 
 /**
  * Attack tools, by their default user agents. A tool that hides its name passes: this only keeps the noise of default

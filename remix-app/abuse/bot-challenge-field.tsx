@@ -26,7 +26,7 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
       <div data-bot-challenge-widget className="min-h-[65px] overflow-hidden max-[331px]:min-h-[140px]" />
       <p id="bot-challenge-status" role="status" className="text-muted text-small">
         {/* The script says something else at once. */}
-        This page checks that you are a person, which needs JavaScript. Turn it on and load the page again.
+        This page needs JavaScript to verify that you’re human. Turn it on and reload the page.
       </p>
       <Button type="button" variant="secondary" hidden data-bot-challenge-retry>
         Try the check again

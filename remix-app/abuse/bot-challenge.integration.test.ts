@@ -50,7 +50,7 @@ describe("the bypass of browser tests", () => {
       expect(await asksForIt(remote)).toBe(true);
       const response = await signIn(remote);
       expect(response.status).toBe(403);
-      expect(await response.text()).toContain("The check that you are a person is missing.");
+      expect(await response.text()).toContain("We couldn’t verify that you’re human.");
     } finally {
       await remote.stop();
     }
@@ -68,7 +68,7 @@ describe("a token", () => {
     backend.refresh = { status: 400, code: "captcha_failed" };
     const refused = await signIn(web, { botChallengeToken: "some-token" });
     expect(refused.status).toBe(403);
-    expect(await refused.text()).toContain("was refused or is too old. Complete it again.");
+    expect(await refused.text()).toContain("failed or has expired. Complete it again.");
   });
 
   test("of blanks is none", async () => {

@@ -46,7 +46,7 @@ describe.each(forms)("%s", (path, fields) => {
       expect(page).toContain("nothing was tried");
       if (fields.email) expect(page).toContain(fields.email);
       expect(page).not.toContain("correct horse battery");
-      expect(page).toContain(`Request id <code class="break-all font-mono">${response.headers.get("x-request-id")}<`);
+      expect(page).toContain(`Request ID <code class="break-all font-mono">${response.headers.get("x-request-id")}<`);
     },
   );
 
@@ -57,7 +57,7 @@ describe.each(forms)("%s", (path, fields) => {
     expect(identityCalls()).toEqual([]);
     const page = await response.text();
     expect(page).toContain("Too many attempts. Try again in 3 minutes.");
-    expect(page).not.toContain("Request id");
+    expect(page).not.toContain("Request ID");
   });
 
   test("tries nothing from an address that is blocked", async () => {
@@ -65,7 +65,7 @@ describe.each(forms)("%s", (path, fields) => {
     const response = await post(path, fields);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "21600"]);
     expect(identityCalls()).toEqual([]);
-    expect(await response.text()).toContain("from your network, so it has to wait. Try again in 6 hours.");
+    expect(await response.text()).toContain("from your network. Try again in 6 hours.");
   });
 
   test("tries nothing for a program without a name, or an attack tool", async () => {

@@ -20,14 +20,14 @@ export async function deleteAccount(
   const { data, error } = await service
     .schema("private")
     .rpc("delete_account", { subject_id: userId, request_id: requestId });
-  if (error) throw new Error(`the account could not be deleted: ${error.code}`);
+  if (error) throw new Error(`the account couldn’t be deleted: ${error.code}`);
   return answer.parse(data);
 }
 
 /** The workspaces that stand in the way of an account's deletion, by name. */
 export async function deletionBlockers(service: SupabaseClient, userId: string): Promise<DeletionBlocker[]> {
   const { data, error } = await service.schema("private").rpc("list_account_deletion_blockers", { subject_id: userId });
-  if (error) throw new Error(`the account's workspaces could not be read: ${error.code}`);
+  if (error) throw new Error(`the account’s workspaces couldn’t be read: ${error.code}`);
   const rows = z.array(z.object({ workspace_id: z.uuid(), name: z.string(), members: z.number().int() })).parse(data);
   return rows.map(({ workspace_id, ...row }) => ({ workspaceId: workspace_id, ...row }));
 }

@@ -37,7 +37,7 @@ export async function exportAccount(
 ): Promise<ReadableStream<Uint8Array> | null> {
   const database = service.schema("private");
   const { data, error } = await database.rpc("export_account", { subject_id: userId, with_parts: false });
-  if (error) throw new Error(`the account could not be exported: ${error.code}`);
+  if (error) throw new Error(`the account couldn’t be exported: ${error.code}`);
   if (data === null) return null;
   const { credits, ...all } = head.parse(data);
   const rest = Object.fromEntries(Object.entries(all).filter(([name]) => !lists.some((list) => list === name)));
@@ -50,7 +50,7 @@ export async function exportAccount(
       const { data, error } = await (list === "runs"
         ? database.rpc("export_account_runs", { ...page, before: last })
         : database.rpc("export_account_part", { ...page, part: list, after: last }));
-      if (error) throw new Error(`${list} could not be exported: ${error.code}`);
+      if (error) throw new Error(`${list} couldn’t be exported: ${error.code}`);
       const found = records.parse(data);
       return { records: found, nextCursor: found.length < pageSize ? null : "next" };
     });

@@ -97,10 +97,10 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 }
 
 const leads = {
-  optional: "MFA is this account's own choice.",
-  required: "This account needs a second factor, proven after the last change, everywhere.",
-  recovery_in_progress: "A reset of the authenticators was begun. Until it is finished, nobody can use the account.",
-  malformed: "This account's policy cannot be read, so the account is closed. Require MFA to replace it.",
+  optional: "MFA is optional for this account.",
+  required: "This account requires a second factor, verified since the policy last changed.",
+  recovery_in_progress: "An authenticator reset has started. The account can’t be used until it’s finished.",
+  malformed: "This account’s MFA policy can’t be read, so the account is locked. Require MFA to replace it.",
 } as const;
 
 /** An account's policy: what can be changed, and where it cannot, why. */
@@ -111,7 +111,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
     <Card id="policy" title="Second factor" lead={leads[state]}>
       <div className="space-y-4">
         {state === "recovery_in_progress" ? (
-          <Notice tone="warn">The reset is half done. Run it again to finish it.</Notice>
+          <Notice tone="warn">The reset isn’t finished. Run it again to finish it.</Notice>
         ) : null}
         {reasons.map((reason) => (
           <Notice key={reason}>{reason}</Notice>
@@ -190,7 +190,7 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
 
 /** The timeline of an account: what its owner did, and what admins did, with their reasons. */
 export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
-  if (entries.length === 0) return <p className="text-muted">Nothing has happened yet.</p>;
+  if (entries.length === 0) return <p className="text-muted">No activity yet.</p>;
   return (
     <ol className="divide-y divide-line">
       {entries.map(({ id, source, kind, method, device, ip, reason, actorEmail, requestId, createdAt }) => (

@@ -53,7 +53,7 @@ export async function requireAddressBlock(context: AppLoadContext, blockId: stri
   const schema = blockSchema.nullable();
   const block = id.success ? await callFunction(context, { name: "private.read_address_block", args, schema }) : null;
   if (block) return block;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This block does not exist." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This block doesn’t exist." });
 }
 
 /** Lifts a block. Rate limits still apply to the network. */
@@ -62,7 +62,7 @@ export function liftAddressBlock(
   { admin, ...change }: { admin: InfrastructureAdmin; block: string; reason: string },
 ): Promise<ConsoleChange> {
   const refusals = {
-    not_found: { status: 404, message: "This block does not exist." },
+    not_found: { status: 404, message: "This block doesn’t exist." },
     expired: { status: 409, message: "This block has already expired. Nothing was changed." },
   } as const;
   return actInConsole(context, { admin, name: "lift_address_block", change, refusals });

@@ -18,7 +18,7 @@ export function AppFields({
     <>
       <Field
         name="displayName"
-        label="Name that people see"
+        label="Display name"
         autoComplete="off"
         maxLength={80}
         required
@@ -30,7 +30,7 @@ export function AppFields({
           Origins
         </label>
         <p id="origins-hint" className="text-muted text-small">
-          Where it signs people in: whole ones, such as https://notes.example.com, one a line.
+          Where people sign in to the app: full origins, such as https://notes.example.com, one per line.
         </p>
         {originsWrong ? (
           <p id="origins-error" className="text-bad text-small">
@@ -69,12 +69,12 @@ export function AppSecret({ name, secret }: { name: string; secret: string }) {
   return (
     <Card
       title="The new secret"
-      lead="Copy it now into the app's environment: we keep only its fingerprint, and cannot show it again."
+      lead="Copy it to the app’s environment now. We only store its hash, so we can’t show it again."
     >
       <div data-shown-once className="space-y-4">
         <Copyable label={`Secret of ${name}`} text={secret} />
         <ButtonLink href={`/admin/apps/${name}`} variant="primary">
-          I have copied it
+          I’ve copied it
         </ButtonLink>
       </div>
     </Card>

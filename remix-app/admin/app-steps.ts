@@ -5,42 +5,44 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
   edit: {
     title: "Edit the app",
     effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} signs people in at these origins alone.`,
-      "A scope that you take away ends at once, for credentials that exist too.",
+      `Once you confirm, ${displayName} signs people in only at these origins.`,
+      "Removed scopes stop working immediately, also for existing credentials.",
     ],
   },
   enable: {
     title: "Enable the app",
     effects: ({ displayName, origins }) => [
-      `From the moment you confirm, ${displayName} can sign people in again, at ${origins.join(", ")}.`,
-      "What it held before it was disabled stays ended.",
+      `Once you confirm, ${displayName} can sign people in again, at ${origins.join(", ")}.`,
+      "Sessions and tokens from before it was disabled stay revoked.",
     ],
   },
   disable: {
     title: "Disable the app",
     effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} can do nothing: its sessions and tokens end, for all of its users.`,
+      `Once you confirm, ${displayName} can’t do anything. Its sessions and tokens are revoked for all its users.`,
       "Its registration, secrets and keys stay, and you can enable it again.",
     ],
   },
   rotate: {
     title: "Rotate the secret",
     effects: ({ displayName, secrets }) => [
-      `${displayName} gets a new secret, which is shown once, on the next page.`,
-      `${secrets.length === 1 ? "The secret" : `The ${secrets.length} secrets`} of now ${secrets.length === 1 ? "ends" : "end"} as you choose below.`,
+      `${displayName} gets a new secret, shown once on the next page.`,
+      secrets.length === 1
+        ? "The current secret stops working as you choose below."
+        : `The ${secrets.length} current secrets stop working as you choose below.`,
     ],
   },
   link: {
     title: "Link a workspace",
     effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} can act in the workspace at the gateway, for members of it.`,
-      "What it uses there is recorded, and costs the workspace no credits.",
+      `Once you confirm, ${displayName} can use the gateway in the workspace on behalf of its members.`,
+      "Its usage there is recorded but costs the workspace no credits.",
     ],
   },
   unlink: {
     title: "Unlink a workspace",
     effects: ({ displayName }) => [
-      `From the moment you confirm, ${displayName} is refused in the workspace, with tokens and keys that exist too.`,
+      `Once you confirm, ${displayName} is refused in the workspace, even with existing tokens and keys.`,
     ],
   },
 };

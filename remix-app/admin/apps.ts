@@ -29,7 +29,7 @@ export type ListedApp = z.infer<typeof listedSchema>[number];
 /** What is done to an app, by the last part of the address. */
 export type AppStep = "edit" | "enable" | "disable" | "rotate" | "link" | "unlink";
 
-const displayName = z.string().trim().min(1, "Name the app as people know it").max(80, "At most 80 characters");
+const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
 
 const maxOrigins = 20;
 
@@ -39,7 +39,7 @@ const origins = z.string().transform((text, context) => {
   const wrong = lines.find((line) => URL.parse(line)?.origin !== line || !/^https?:/.test(line));
   if (wrong === undefined && lines.length <= maxOrigins) return lines;
   const message = wrong
-    ? `${wrong} is no whole origin, such as https://notes.example.com`
+    ? `${wrong} isn’t a full origin, such as https://notes.example.com`
     : `At most ${maxOrigins} origins`;
   context.addIssue({ code: "custom", message });
   return z.NEVER;
@@ -61,8 +61,8 @@ const steps = {
   enable: z.object({}),
   disable: z.object({}),
   rotate: z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) }),
-  link: z.object({ workspace: z.uuid("Give the workspace's id") }),
-  unlink: z.object({ workspace: z.uuid("Give the workspace's id") }),
+  link: z.object({ workspace: z.uuid("Enter the workspace ID") }),
+  unlink: z.object({ workspace: z.uuid("Enter the workspace ID") }),
 } as const satisfies Record<AppStep, z.ZodObject>;
 
 /** The form of a step. `version` is of the app that the admin saw. */
@@ -170,11 +170,11 @@ async function act(
 
 const refusals = {
   not_found: { status: 404, message: "There is no such app." },
-  taken: { status: 409, message: "An app of that name, or with one of these origins, is registered already." },
+  taken: { status: 409, message: "An app with that name or one of these origins is already registered." },
   invalid: {
     status: 400,
-    message: "The registry refuses this: the gateway's scopes are for external apps, and origins need https.",
+    message: "Gateway scopes are only for external apps, and origins must use https.",
   },
-  no_workspace: { status: 400, message: "There is no such workspace, or the app is not an external one." },
-  local: { status: 400, message: "Origins of this machine are registered in development only." },
+  no_workspace: { status: 400, message: "This workspace doesn’t exist, or the app isn’t external." },
+  local: { status: 400, message: "Localhost origins can only be registered in development." },
 } as const;

@@ -37,7 +37,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
                 <Detail label="Before" value={before} />
                 <Detail label="After" value={after} />
                 <Detail label="Address" value={ip} />
-                <Detail label="Request id" value={requestId} />
+                <Detail label="Request ID" value={requestId} />
                 <Detail label="Time" value={createdAt} />
               </dl>
             </details>

@@ -21,9 +21,9 @@ const maxReasonLength = 500;
 
 /** Why something is done; it goes into the audit log. */
 export const reasonSchema = z
-  .string({ error: "Say why: the reason goes into the audit log" })
+  .string({ error: "Enter a reason for the audit log" })
   .trim()
-  .min(1, "Say why: the reason goes into the audit log")
+  .min(1, "Enter a reason for the audit log")
   .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters`);
 
 /** The form of every change to an account: the reason, and the account's email typed once more. */
@@ -40,14 +40,14 @@ export function confirms(confirmation: string, name: string): boolean {
 export const notConfirmed: ConsoleRefusal = {
   outcome: "refused",
   status: 400,
-  message: "What you typed is not this account's email, so nothing was changed.",
+  message: "That isn’t this account’s email. Nothing was changed.",
   field: "confirmation",
 };
 
 export const unavailable: ConsoleRefusal = {
   outcome: "refused",
   status: 503,
-  message: "The database did not answer. What it may have done is in the audit log: look there before you try again.",
+  message: "The database didn’t respond. The change may have been made: check the audit log before you try again.",
 };
 
 /** Calls one of the console's functions of the database, as our server. */
@@ -108,7 +108,7 @@ export async function actInConsole(
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
     const who = last ? `${last.actorEmail ?? "The operator"} changed it on ${timeText(last.at)}` : "It was changed";
-    const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
+    const message = `${who}, after you opened this page. Nothing was changed. Review it again.`;
     return { outcome: "refused", status: 409, message };
   }
   const known = refusals[refused] ?? common[refused];

@@ -67,7 +67,7 @@ test.each([
   ["an exponent", { amount: "1e3" }, "Enter a number of credits"],
   ["no reference", { reference: " " }, "Enter a reference"],
   ["no reason", { reason: "" }, "Say why"],
-  ["another name", { confirmation: "Orbits" }, "so nothing was changed"],
+  ["another name", { confirmation: "Orbits" }, "Nothing was changed"],
 ])("a grant with %s is refused", async (_, more, words) => {
   const answer = await admin.browser.post(credits("grant"), { ...filled, reference: "INV-118", ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);
@@ -104,7 +104,7 @@ test.each([
   ["the id new", { plan: "new" }, "new is taken"],
   ["a markup of seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
-  ["another id typed", { confirmation: "plan" }, "so nothing was changed"],
+  ["another id typed", { confirmation: "plan" }, "Nothing was changed"],
 ])("a plan with %s is not added", async (_, more, words) => {
   const answer = await admin.browser.post("/admin/plans/new", { ...plan, ...more });
   expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);

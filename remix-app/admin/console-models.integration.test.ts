@@ -132,8 +132,10 @@ test("a model costs what its first open route costs, whatever its providers are 
 
 test("what is left empty of a price is told as it is charged", async () => {
   const { words } = await admin.browser.get(pricePage);
-  expect(words).toMatch(/Cached input.*Empty: same as input\..*Audio input.*Empty: audio is refused\..*Audio output/s);
-  expect(words).toMatch(/Audio output.*Empty: same as output\./s);
+  expect(words).toMatch(
+    /Cached input.*Leave empty to use the input price\..*Audio input.*Leave empty to refuse audio\..*Audio output/s,
+  );
+  expect(words).toMatch(/Audio output.*Leave empty to use the output price\./s);
 });
 
 test("of two admins who saw the same price one adds the next", async () => {
@@ -236,7 +238,7 @@ describe("a model that is added on the console's pages", () => {
       ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
-    expect(answers.map(({ words }) => words).join()).toMatch(/changed it on .* Nothing was done: look at it again/s);
+    expect(answers.map(({ words }) => words).join()).toMatch(/changed it on .* Nothing was changed. Review it again/s);
   });
 
   test("has a price that is cancelled before it begins", async () => {

@@ -39,7 +39,7 @@ const stepPage = async (step: string) => `/admin/recovery/${(await overrides())[
 
 describe("a recovery override in the console", () => {
   test("is made with its switches and days, sends a mail whose link and code nobody sees, and is revoked", async () => {
-    expect((await admin.browser.get(page())).words).toContain("No override was ever made");
+    expect((await admin.browser.get(page())).words).toContain("No overrides for this email");
     const { normalLogin: _, ...without } = filled({ lifetimeDays: "30" });
     expect((await admin.browser.post(makePage(), without)).location).toBe(`${page()}&done=new`);
     expect(await overrides()).toMatchObject([{ normal_login: false, seconds: 30 * 24 * 60 * 60 }]);
@@ -63,7 +63,7 @@ describe("a recovery override in the console", () => {
 
   test.each([
     ["without a reason", { reason: " " }, "Say why"],
-    ["without the email typed once more", { confirmation: "yes" }, "not that email"],
+    ["without the email typed once more", { confirmation: "yes" }, "isn’t that email"],
     ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
   ])("is not made %s", async (_, more, words) => {
@@ -75,13 +75,16 @@ describe("a recovery override in the console", () => {
   test("is made once: who comes second is told of the first", async () => {
     await admin.browser.post(makePage(), filled());
     const late = await admin.browser.post(makePage(), filled());
-    expect([late.status, late.words]).toEqual([409, expect.stringContaining("There is an active override")]);
+    expect([late.status, late.words]).toEqual([
+      409,
+      expect.stringContaining("This email already has an active override"),
+    ]);
   });
 
   test("is none for oneself, for others than admins, or with one factor", async () => {
     const own = filled({ confirmation: admin.email });
     expect((await admin.browser.post(makePage(admin.email), own)).status).toBe(403);
-    expect((await admin.browser.get(page(admin.email))).words).toContain("Nobody recovers their own account");
+    expect((await admin.browser.get(page(admin.email))).words).toContain("You can’t recover your own account");
     const stranger = await enter(person);
     expect((await stranger.get(page())).status).toBe(403);
     expect((await stranger.post(makePage(), filled())).status).toBe(403);
@@ -96,10 +99,10 @@ describe("the audit log", () => {
     await admin.browser.post(makePage(), filled({ reason }));
     const filters = new URLSearchParams({ target: person.email, action: "recovery." });
     const { words } = await admin.browser.get(`/admin/audit?${filters}`);
-    expect(words).toContain("Made a recovery override");
+    expect(words).toContain("Created a recovery override");
     expect(words).toContain(person.email);
     expect((await admin.browser.get(`/admin/audit?target=${person.email}&action=app.`)).words).toContain(
-      "No line matches",
+      "No entries match",
     );
     const { status, text } = await admin.browser.get(`/admin/audit.csv?${filters}`);
     expect([status, text]).toEqual([200, expect.stringContaining(`"'=HYPERLINK(""x""), said they"`)]);

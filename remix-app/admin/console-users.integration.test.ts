@@ -86,7 +86,7 @@ describe("an account's page", () => {
 
   test("offers nothing on oneself, and says so", async () => {
     const own = `/admin/users/${admin.id}`;
-    expect((await admin.browser.get(own)).words).toContain("Nobody changes their own account here");
+    expect((await admin.browser.get(own)).words).toContain("You can’t change your own account here");
     expect((await admin.browser.get(`${own}/mfa/reset`)).text).not.toContain('name="confirmation"');
     for (const name of ["require", "reset"]) {
       const { status } = await admin.browser.post(`${own}/mfa/${name}`, filled({ confirmation: admin.email }));
@@ -102,7 +102,7 @@ describe("a change of an account's second factor", () => {
     const unexplained = await admin.browser.post(step("require"), filled({ reason: " " }));
     expect([unexplained.status, unexplained.words]).toEqual([400, expect.stringContaining("Say why")]);
     const other = await admin.browser.post(step("require"), filled({ confirmation: "yes" }));
-    expect([other.status, other.words]).toEqual([400, expect.stringContaining("is not this account")]);
+    expect([other.status, other.words]).toEqual([400, expect.stringContaining("isn’t this account")]);
     expect(other.text).toContain('value="Asked by phone"');
     expect((await admin.browser.post(step("destroy"), filled())).status).toBe(404);
     expect(await stateOf()).toBe("optional");
@@ -111,7 +111,7 @@ describe("a change of an account's second factor", () => {
   test("leads back to the account, whose page says what was done", async () => {
     const done = await admin.browser.post(step("require"), filled());
     expect(done.location).toBe(`${page()}?done=require`);
-    expect((await admin.browser.get(done.location ?? "")).words).toContain("MFA is required of this account");
+    expect((await admin.browser.get(done.location ?? "")).words).toContain("MFA is now required for this account");
     expect((await admin.browser.get(step("make-optional"))).words).toContain(`${admin.email} changed it last`);
     const back = await admin.browser.post(step("make-optional"), filled({ generation: "1" }));
     expect([back.location, await stateOf()]).toEqual([`${page()}?done=make-optional`, "optional"]);

@@ -23,7 +23,7 @@ export function CreditLedger({ entries }: { entries: readonly Entry[] }) {
       caption="Ledger"
       rows={entries}
       rowKey={({ id }) => id}
-      empty="No entries yet. Grants, withdrawals and calls add them."
+      empty="No entries yet. Grants, withdrawals and requests add them."
       columns={[
         {
           label: "What",

@@ -123,7 +123,7 @@ export function changeCredits(
 
 const oneself = {
   status: 403,
-  message: "You can't change your own credits. Ask another admin.",
+  message: "You can’t change your own credits. Ask another admin.",
 } as const;
 
 const refusals = {
@@ -132,7 +132,7 @@ const refusals = {
   invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
   insufficient: {
     status: 409,
-    message: "This is more than is available: the balance minus what calls in progress hold.",
+    message: "This is more than is available: the balance minus reservations for requests in progress.",
     field: "amount",
   },
   reference_used: {
@@ -146,20 +146,20 @@ const refusals = {
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const held = account
     ? `The balance is ${account.balance} credits, of which ${account.available} are available.`
-    : "The account is not open yet.";
+    : "The account isn’t open yet.";
   if (step === "withdraw") {
     return [
-      `From the moment you confirm, ${name} has fewer credits. You can withdraw at most what is available.`,
+      `Once you confirm, ${name} has fewer credits. You can withdraw at most what is available.`,
       held,
-      "Calls in progress keep what they hold.",
+      "Requests in progress keep their reservations.",
     ];
   }
   return [
-    `From the moment you confirm, ${name} has more credits.`,
+    `Once you confirm, ${name} has more credits.`,
     held,
     ...(account === null && plan
-      ? [`The grant opens it with the plan's ${plan.initialCredits} initial credits first.`]
+      ? [`The grant opens it with the plan’s ${plan.initialCredits} initial credits first.`]
       : []),
-    ...(plan === null ? ["It isn't charged now: the plan charges another account."] : []),
+    ...(plan === null ? ["It isn’t charged now: the plan charges another account."] : []),
   ];
 }

@@ -45,7 +45,7 @@ test.each([
     plan,
     "an account with 100000 initial credits",
   ],
-  ["to the same payer", { plan, account }, { ...plan, id: "scale" }, "Balances do not change and keep paying."],
+  ["to the same payer", { plan, account }, { ...plan, id: "scale" }, "Balances don’t change and keep paying."],
   ["from a plan that is gone", { plan: null, account }, plan, "from its own balance, which is 850.00000001 credits"],
   ["to a plan without models", { plan, account }, { ...plan, models: 0 }, "Team grants no models"],
 ])("a move %s says what happens", (_, now, to, words) => {
@@ -63,10 +63,10 @@ const credits: CreditAccount = {
 };
 
 test("a grant says that it opens a missing account with the initial credits, and only then", () => {
-  const opens = "with the plan's 100000 initial credits first";
+  const opens = "with the plan’s 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
-  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It isn't charged now");
+  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It isn’t charged now");
 });
 
 test("a withdrawal says how much is available", () => {

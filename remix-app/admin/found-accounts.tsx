@@ -12,7 +12,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
       caption="Accounts"
       rows={accounts}
       rowKey={({ id }) => id}
-      empty="No account matches. Look for a part of the email, or the whole id."
+      empty="No account matches. Search for part of the email, or the full ID."
       columns={[
         {
           label: "Account",

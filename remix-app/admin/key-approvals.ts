@@ -106,7 +106,7 @@ export function decideApproval(
 
 const oneself = {
   status: 403,
-  message: "Nobody decides about their own personal workspace here: ask another admin.",
+  message: "You can’t decide about your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
@@ -115,7 +115,7 @@ const refusals = {
   request_gone: {
     status: 409,
     message:
-      "The request was withdrawn, answered or replaced after you opened this page. Nothing was done: look at it again.",
+      "The request was withdrawn, answered or replaced after you opened this page. Nothing was changed. Review it again.",
   },
 } as const;
 

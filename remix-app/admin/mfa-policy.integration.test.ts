@@ -108,7 +108,7 @@ describe("the policy of an account", () => {
     expect(await changePolicy(await open(), stranger)).toMatchObject({ status: 403 });
     expect(await readAccountPolicy(await open(), { admin, subjectId: admin.id })).toMatchObject({
       generation: 0,
-      locks: { policy: expect.stringContaining("their own account"), reset: expect.any(String) },
+      locks: { policy: expect.stringContaining("your own account"), reset: expect.any(String) },
     });
     expect(await changePolicy(await open(), { ...change, subjectId: crypto.randomUUID() })).toMatchObject({
       status: 404,

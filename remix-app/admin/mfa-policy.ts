@@ -130,7 +130,7 @@ async function takeStep(
 async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
   const who = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";
-  const message = `${who}, after you opened this page. Nothing was done: look at it again.`;
+  const message = `${who}, after you opened this page. Nothing was changed. Review it again.`;
   return { outcome: "refused", status: 409, message } as const;
 }
 
@@ -147,14 +147,14 @@ function locksOf(
 
 const refusals = {
   forbidden: refusal(403, "The console is for infrastructure admins."),
-  oneself: refusal(403, "Nobody changes their own account here: ask another admin."),
-  not_enforced: refusal(403, "The database does not enforce the policy yet: a migration is missing or was undone."),
+  oneself: refusal(403, "You can’t change your own account here. Ask another admin."),
+  not_enforced: refusal(403, "The database doesn’t enforce the policy yet: a migration is missing or was undone."),
   not_found: refusal(404, "There is no such account."),
-  in_progress: refusal(409, "A reset of this account's authenticators is not finished. Finish it first."),
-  unchanged: refusal(409, "The account is so already. Nothing was changed."),
+  in_progress: refusal(409, "A reset of this account’s authenticators isn’t finished. Finish it first."),
+  unchanged: refusal(409, "The account already has this setting. Nothing was changed."),
   factors_left: refusal(
     503,
-    "Not every authenticator could be removed. The account stays closed until the reset is finished: begin it again.",
+    "Some authenticators couldn’t be removed. The account stays locked until you run the reset again.",
   ),
 } as const;
 

@@ -14,7 +14,7 @@ export function ModelState({ model }: { model: ConsoleModel }) {
   if (faults.length === 0) return null;
   return (
     <Notice tone="warn">
-      <p>Callers can't use this model yet.</p>
+      <p>Callers can’t use this model yet.</p>
       <ul className="list-disc pl-5">
         {faults.map((fault) => (
           <li key={fault}>{fault}</li>
@@ -30,7 +30,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   return (
     <Card
       title="Settings"
-      lead="The id and kind never change. A model that was ever enabled can't be deleted, because runs refer to it. Disable it instead."
+      lead="The id and kind never change. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
           <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
@@ -68,7 +68,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
   return (
     <Card
       title="Routes"
-      lead="Tried in order. The console can't see the providers' settings: npm run doctor finds routes without them."
+      lead="Tried in order. The console can’t see the providers’ settings: npm run doctor finds routes without them."
       action={<ButtonLink href={stepPath("route", { model: id })}>Add a route</ButtonLink>}
     >
       <DataTable
@@ -180,7 +180,7 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
           <input type="hidden" name="model" value={id} />
           <Field
             name="workspace"
-            label="Workspace's id"
+            label="Workspace’s id"
             hint={`Only the first ${grantedWorkspacesShown} workspaces by name are listed.`}
             required
           />

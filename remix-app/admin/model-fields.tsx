@@ -66,14 +66,14 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       <ChangeField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
       <ChangeField
         name="contextWindow"
-        hint="Tokens. It limits what a provider's stated usage can cost. Empty: unknown."
+        hint="Tokens. It limits what a provider’s stated usage can cost. Leave empty if unknown."
         inputMode="numeric"
         value={contextWindow}
         failed={failed}
       />
       <ChangeField
         name="outputLimit"
-        hint="Tokens. A call that asks for more is refused. Empty: unknown."
+        hint="Tokens. A request that asks for more is refused. Leave empty if unknown."
         inputMode="numeric"
         value={outputLimit}
         failed={failed}
@@ -117,7 +117,7 @@ export function RouteFields({
     <>
       <ChangeField
         name="position"
-        hint="1 is tried first. Empty: last."
+        hint="1 is tried first. Leave empty to put it last."
         inputMode="numeric"
         value={route?.position ?? routes.length + 1}
         failed={failed}
@@ -151,7 +151,7 @@ export function RouteFields({
         <ChangeField
           key={name}
           name={name}
-          hint="Empty: the provider's setting."
+          hint="Leave empty to use the provider’s setting."
           inputMode="numeric"
           value={route?.[name] ?? ""}
           failed={failed}

@@ -113,7 +113,7 @@ export const routeFields = z.object({
     .trim()
     .toLowerCase()
     .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the id of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
-  providerModel: text("the provider's model name", 200),
+  providerModel: text("the provider’s model name", 200),
   enabled: ticked,
   trustsStatedCost: ticked,
   tierMultipliers,

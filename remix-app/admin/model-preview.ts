@@ -15,14 +15,14 @@ export const fieldLabels = {
   isDefault: "Default of its kind",
   position: "Order",
   providerId: "Provider",
-  providerModel: "Provider's model name",
+  providerModel: "Provider’s model name",
   enabled: "Enabled",
   trustsStatedCost: "Trust the stated cost",
   tierMultipliers: "Tier multipliers",
   firstByteSeconds: "Seconds to the first byte",
   idleSeconds: "Seconds between chunks",
   totalSeconds: "Seconds in total",
-  workspace: "Workspace's id",
+  workspace: "Workspace’s id",
 } as const;
 
 /** "flex 0.5, priority 2", as the form reads it. */

@@ -58,7 +58,7 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
 }
 
 const seen = ({ model: { version } }: StepScope) => ({ version });
-const never = "A model's id and kind never change.";
+const never = "A model’s id and kind never change.";
 
 export const modelSteps = {
   new: defineStep({
@@ -74,8 +74,8 @@ export const modelSteps = {
   edit: defineStep({
     title: "Edit the model",
     effects: ({ model }) => [
-      `The settings apply to calls of ${model.displayName} from the moment you confirm. ${never}`,
-      "If the model is not offered to workspaces, callers in all of them get 404, even with a grant.",
+      `Once you confirm, the settings apply to requests to ${model.displayName}. ${never}`,
+      "If the model isn’t offered to workspaces, callers in all of them get 404, even with a grant.",
     ],
     fields: modelFields,
     hidden: (scope) => ({
@@ -89,7 +89,7 @@ export const modelSteps = {
         ? [`${model.defaultOfKind} is no longer the default ${model.kind} model.`]
         : []),
       ...(model.isDefault && !asked.isDefault
-        ? [`No ${model.kind} model is the default: calls that name no model get 404.`]
+        ? [`No ${model.kind} model is the default: requests without a model get 404.`]
         : []),
     ],
     sql: "save_model",
@@ -98,7 +98,7 @@ export const modelSteps = {
   enable: defineStep({
     title: "Enable the model",
     effects: ({ model }) => [
-      `From the moment you confirm, every workspace with a grant can call ${model.displayName}.`,
+      `Once you confirm, every workspace with a grant can call ${model.displayName}.`,
       ...modelFaults(model).map((fault) => `Not ready yet. ${fault}.`),
     ],
     fields: z.object({}),
@@ -108,8 +108,8 @@ export const modelSteps = {
   disable: defineStep({
     title: "Disable the model",
     effects: ({ model }) => [
-      `From the moment you confirm, calls of ${model.displayName} get 404. Calls in progress finish.`,
-      ...(model.isDefault ? [`It is the default ${model.kind} model: calls that name no model get 404, too.`] : []),
+      `Once you confirm, requests to ${model.displayName} get 404. Requests in progress finish.`,
+      ...(model.isDefault ? [`It is the default ${model.kind} model: requests without a model also get 404.`] : []),
       "Its routes, prices, grants and runs stay.",
     ],
     fields: z.object({}),
@@ -129,8 +129,8 @@ export const modelSteps = {
   route: defineStep({
     title: ({ route }) => (route ? "Edit the route" : "Add a route"),
     effects: ({ model }) => [
-      `From the moment you confirm, calls of ${model.displayName} try its enabled routes in order. Calls in progress keep theirs.`,
-      "A route is skipped without a price for its provider or without the provider's settings, which the console can't see. npm run doctor checks both.",
+      `Once you confirm, requests to ${model.displayName} try its enabled routes in order. Requests in progress keep theirs.`,
+      "A route is skipped without a price for its provider or without the provider’s settings, which the console can’t see. npm run doctor checks both.",
     ],
     fields: routeFields,
     hidden: seen,
@@ -147,11 +147,11 @@ export const modelSteps = {
   "remove-route": defineStep({
     title: "Remove the route",
     effects: ({ model, route }) => [
-      `From the moment you confirm, calls of ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Calls in progress finish.`,
+      `Once you confirm, requests to ${model.displayName} no longer go to ${route?.providerModel} at ${route?.providerId}. Requests in progress finish.`,
       ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
         ? ["The other routes keep their order."]
         : ["No enabled route is left: calls get 404."]),
-      "The provider's prices stay, and apply again if you add a route to it.",
+      "The provider’s prices stay, and apply again if you add a route to it.",
     ],
     fields: versionFields,
     hidden: seen,
@@ -161,7 +161,7 @@ export const modelSteps = {
   grant: defineStep({
     title: "Grant the model",
     effects: ({ model }) => [
-      `From the moment you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName} if their policy and keys allow it.`,
+      `Once you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName} if their policy and keys allow it.`,
       ...(model.enabled ? [] : ["The model is disabled: callers get 404 until you enable it."]),
     ],
     fields: grantFields,
@@ -171,7 +171,7 @@ export const modelSteps = {
   withdraw: defineStep({
     title: "Withdraw the grant",
     effects: ({ model, grantee: { name } }) => [
-      `From the moment you confirm, ${name} can't call ${model.displayName}, except through another grant. Calls in progress finish.`,
+      `Once you confirm, ${name} can’t call ${model.displayName}, except through another grant. Requests in progress finish.`,
     ],
     fields: z.object({}),
     sql: "set_model_grant",
@@ -253,11 +253,11 @@ const refusals = {
     status: 409,
     message: "Another model became the default of its kind after you opened this page. Nothing was changed.",
   },
-  used: { status: 409, message: "The model was enabled before, so it can't be deleted. Disable it instead." },
+  used: { status: 409, message: "The model was enabled before, so it can’t be deleted. Disable it instead." },
   route_taken: { status: 409, message: "The model already has this route." },
   no_grantee: { status: 404, message: "There is no such plan or workspace." },
-  oneself: { status: 403, message: "You can't decide about your own personal workspace. Ask another admin." },
+  oneself: { status: 403, message: "You can’t decide about your own personal workspace. Ask another admin." },
   no_route: { status: 400, message: "The model has no route to this provider." },
-  past: { status: 400, message: "A price can't begin in the past: past calls keep the price they were charged at." },
+  past: { status: 400, message: "A price can’t begin in the past: past calls keep the price they were charged at." },
   started: { status: 409, message: "The price has begun, or begins within a minute. Add another price instead." },
 } as const;

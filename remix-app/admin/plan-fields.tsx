@@ -28,10 +28,14 @@ export function PlanFields({ plan, failed }: Props) {
       {plan?.payerFixed ? (
         <>
           <input type="hidden" name="payer" value={plan.payer} />
-          <p>Calls are paid by: {payerWords[plan.payer]}. This can't change, because accounts pay for this plan.</p>
+          <p>Requests are paid by: {payerWords[plan.payer]}. This can’t change, because accounts pay for this plan.</p>
         </>
       ) : (
-        <Select name="payer" label="Calls are paid by" defaultValue={failed?.typed.payer ?? plan?.payer ?? "workspace"}>
+        <Select
+          name="payer"
+          label="Requests are paid by"
+          defaultValue={failed?.typed.payer ?? plan?.payer ?? "workspace"}
+        >
           <option value="workspace">{payerWords.workspace}</option>
           <option value="member">{payerWords.member}</option>
         </Select>
@@ -39,7 +43,7 @@ export function PlanFields({ plan, failed }: Props) {
       <Field
         {...fieldOf("markup", plan?.markup ?? "1")}
         label="Markup"
-        hint="A call costs its provider cost in USD × 10,000 × the markup, in credits."
+        hint="A request costs its provider cost in USD × 10,000 × the markup, in credits."
         inputMode="decimal"
         required
       />
@@ -53,19 +57,19 @@ export function PlanFields({ plan, failed }: Props) {
       <Field
         {...fieldOf("lowCredits", plan?.lowCredits)}
         label="Warn below"
-        hint="A balance in credits. Empty: a tenth of the initial credits, or 10,000 without any. 0: no warning before it is used up."
+        hint="A balance in credits. Leave empty for a tenth of the initial credits, or 10,000 if there are none. 0 turns the warning off."
         inputMode="decimal"
       />
       <Field
         {...fieldOf("requestsPerMinute", plan?.requestsPerMinute)}
         label="Requests per minute"
-        hint="Per workspace. Empty: no limit."
+        hint="Per workspace. Leave empty for no limit."
         inputMode="numeric"
       />
       <Field
         {...fieldOf("tokensPerMinute", plan?.tokensPerMinute)}
         label="Tokens per minute"
-        hint="Per workspace. Empty: no limit."
+        hint="Per workspace. Leave empty for no limit."
         inputMode="numeric"
       />
     </>

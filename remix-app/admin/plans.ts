@@ -105,21 +105,19 @@ const refusals = {
   taken: { status: 409, message: "A plan with this id exists." },
   payer_fixed: {
     status: 409,
-    message: "Accounts pay for this plan, so its payer can't change. Add another plan instead.",
+    message: "Accounts pay for this plan, so its payer can’t change. Add another plan instead.",
   },
 } as const;
 
 /** What happens when a plan is saved, one sentence each. */
 export function planEffects(plan: Plan | null): string[] {
   if (plan === null) {
-    return [
-      "From the moment you confirm, workspaces can be moved to the plan. It grants no models until you grant them.",
-    ];
+    return ["Once you confirm, workspaces can be moved to the plan. It grants no models until you grant them."];
   }
   const { workspaces } = plan;
   return [
     `${workspaces.toLocaleString("en")} ${workspaces === 1 ? "workspace has" : "workspaces have"} this plan.`,
-    "The markup and limits apply to calls that begin after you confirm. Calls in progress keep their markup.",
-    "Initial credits apply to accounts that are opened later. Balances do not change.",
+    "The markup and limits apply to calls that begin after you confirm. Requests in progress keep their markup.",
+    "Initial credits apply to accounts that are opened later. Balances don’t change.",
   ];
 }

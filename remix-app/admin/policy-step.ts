@@ -2,9 +2,12 @@ import type { AccountPolicy } from "./mfa-policy.ts";
 
 /** The changes of an account's second factor, by their last part of the address. */
 export const policySteps = {
-  require: { title: "Require MFA", done: "MFA is required of this account from now on." },
-  "make-optional": { title: "Make MFA optional", done: "MFA is optional for this account. Its authenticators stay." },
-  reset: { title: "Reset authenticators", done: "The authenticators are removed, and every session is ended." },
+  require: { title: "Require MFA", done: "MFA is now required for this account." },
+  "make-optional": {
+    title: "Make MFA optional",
+    done: "MFA is now optional for this account. Its authenticators stay.",
+  },
+  reset: { title: "Reset authenticators", done: "The authenticators were removed and all sessions ended." },
 } as const;
 
 export type PolicyStep = keyof typeof policySteps;

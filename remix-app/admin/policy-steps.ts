@@ -57,26 +57,26 @@ export function effectsOf(
   switch (step) {
     case "require":
       return [
-        `From the moment you confirm, ${who} needs a second factor everywhere. Proofs from before it do not count.`,
+        `Once you confirm, ${who} needs a second factor everywhere. Earlier verifications don’t count.`,
         policy.authenticators > 0
-          ? `They have ${apps}. Wherever they are signed in (${sessions} now), they must give a code again.`
+          ? `They have ${apps}. Wherever they are signed in (${sessions} now), they must enter a code again.`
           : `They have no authenticator. Wherever they are signed in (${sessions} now), they must set one up first.`,
         since(policy),
       ];
     case "make-optional":
       return [
-        `From the moment you confirm, ${who} may remove their authenticators and sign in without.`,
+        `Once you confirm, ${who} can remove their authenticators and sign in without them.`,
         policy.authenticators > 0
           ? `Their ${apps} ${policy.authenticators === 1 ? "stays" : "stay"} enrolled, and codes are still asked for.`
-          : "They have no authenticator, so that one factor is enough at once.",
+          : "They have no authenticator, so one factor is enough immediately.",
         since(policy),
       ];
     case "reset":
       return [
         `${who} is signed out everywhere (${sessions} now), and ${apps} ${policy.authenticators === 1 ? "is" : "are"} removed for good.`,
-        "The account is closed until all of them are gone. If this stops half-way, it stays closed: begin it again.",
+        "The account is locked until all of them are removed. If this stops halfway, it stays locked until you run it again.",
         policy.state === "optional"
-          ? "They can sign in with one factor after it, since MFA is optional for them."
+          ? "They can then sign in with one factor, because MFA is optional for them."
           : "They must sign in again and set up an authenticator first.",
         "We’ll email them about it.",
         since(policy),

@@ -5,14 +5,14 @@ import { priceLabels } from "./prices/price-source.ts";
 
 const hints = {
   inputUsd: "USD per million tokens.",
-  cachedInputUsd: "Empty: same as input.",
-  cacheWriteUsd: "Empty: same as input.",
-  cacheWrite1hUsd: "Empty: same as other cache writes.",
+  cachedInputUsd: "Leave empty to use the input price.",
+  cacheWriteUsd: "Leave empty to use the input price.",
+  cacheWrite1hUsd: "Leave empty to use the cache write price.",
   outputUsd: "USD per million tokens.",
-  audioInputUsd: "Empty: audio is refused.",
-  audioOutputUsd: "Empty: same as output.",
-  imageInputUsd: "Empty: same as input.",
-  requestFeeUsd: "USD per request that the provider charges a fee for. Empty: none.",
+  audioInputUsd: "Leave empty to refuse audio.",
+  audioOutputUsd: "Leave empty to use the output price.",
+  imageInputUsd: "Leave empty to use the input price.",
+  requestFeeUsd: "USD per request that the provider charges a fee for. Leave empty if there is none.",
 } as const;
 const amounts = Object.keys(hints) as (keyof typeof hints)[];
 
@@ -26,14 +26,14 @@ export function PriceFields({ template, failed }: Props) {
         name="from"
         type="datetime-local"
         label="Valid from (UTC)"
-        hint="Empty: from the moment you confirm."
+        hint="Leave empty to start when you confirm."
         defaultValue={failed?.typed.from}
         error={failed?.fields.from?.[0]}
       />
       <Field
         name="serviceTier"
         label="Service tier"
-        hint="As the provider's answer names it, such as flex or priority. Empty: the default tier."
+        hint="As the provider’s answer names it, such as flex or priority. Empty: the default tier."
         autoComplete="off"
         defaultValue={failed?.typed.serviceTier}
         error={failed?.fields.serviceTier?.[0]}

@@ -12,14 +12,14 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
   const full = (counter: RecoveryOverview["counters"][number]) => counter.used >= counter.attempts;
   return (
     <Card
-      title="Blocks and counters"
+      title="Sign-in limits"
       lead={
         account ? (
           <a className="link" href={`/admin/users/${account.id}`}>
             Open the account
           </a>
         ) : (
-          "No account has this email. Recovering under an override makes one."
+          "No account has this email. Recovery with an override creates one."
         )
       }
     >
@@ -32,7 +32,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
             </span>
           </li>
         ) : null}
-        {account && !account.confirmedAt ? <li className={row}>The email is not confirmed.</li> : null}
+        {account && !account.confirmedAt ? <li className={row}>The email isn’t confirmed.</li> : null}
         {codes?.lockedUntil ? (
           <li className={row}>
             <span className="font-medium text-bad">Recovery email codes are locked</span>
@@ -53,7 +53,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
         ))}
       </ul>
       {account?.bannedUntil || (account && !account.confirmedAt) || codes || counters.length > 0 ? null : (
-        <p className="text-muted">Nothing blocks this email now.</p>
+        <p className="text-muted">Nothing blocks this email.</p>
       )}
     </Card>
   );
@@ -68,17 +68,18 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
     <Card
       title="Overrides"
       lead={
-        lock ?? "One lets a person past what blocks their email, for some days. It never replaces their second factor."
+        lock ??
+        "Temporarily lets someone sign in despite blocks on their email. It doesn’t replace their second factor."
       }
       action={
         active || lock ? null : (
           <ButtonLink href={`/admin/recovery/new?${query}`} variant="primary">
-            Make an override
+            Create override
           </ButtonLink>
         )
       }
     >
-      {overrides.length === 0 ? <p className="text-muted">No override was ever made of this email.</p> : null}
+      {overrides.length === 0 ? <p className="text-muted">No overrides for this email yet.</p> : null}
       <ul className="divide-y divide-line">
         {overrides.map((override) => (
           <li key={override.id} className="space-y-2 py-3 first:pt-0 last:pb-0">
@@ -87,16 +88,16 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 {override.reason} <span className="font-normal text-muted">· {stateOf(override)}</span>
               </p>
               <p className="text-muted">
-                made <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
+                created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
                 {override.active ? (
                   <>
-                    , ends <RelativeTime at={override.expiresAt} />
+                    , expires <RelativeTime at={override.expiresAt} />
                   </>
                 ) : null}
               </p>
             </div>
             <p className="text-muted">
-              Normal login {override.normalLogin ? "on" : "off"} · recovery email{" "}
+              Password sign-in {override.normalLogin ? "on" : "off"} · recovery email{" "}
               {override.recoveryEmail ? "on" : "off"}
             </p>
             {override.active && !lock ? (
@@ -124,8 +125,8 @@ function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): 
 /** What happened in the recovery of an email. */
 export function RecoveryEventsCard({ events }: Pick<RecoveryOverview, "events">) {
   return (
-    <Card title="Events" lead="Newest first. Links and codes are shown to nobody.">
-      {events.length === 0 ? <p className="text-muted">Nothing has happened yet.</p> : null}
+    <Card title="Events" lead="Newest first. Links and codes are never shown.">
+      {events.length === 0 ? <p className="text-muted">No activity yet.</p> : null}
       <ol className="divide-y divide-line">
         {events.map((event) => (
           <li key={event.id} className={row}>

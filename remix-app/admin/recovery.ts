@@ -168,15 +168,15 @@ async function ask(
 
 const refusals = {
   forbidden: refuse(403, "The console is for infrastructure admins."),
-  oneself: refuse(403, "Nobody recovers their own account here: ask another admin."),
+  oneself: refuse(403, "You can’t recover your own account here. Ask another admin."),
   lifetime: refuse(400, `An override lasts at most ${maxLifetimeDays} days.`),
-  active: refuse(409, "There is an active override of this email. Revoke it before you make another."),
+  active: refuse(409, "This email already has an active override. Revoke it before you create another."),
   not_found: refuse(404, "There is no such override."),
   inactive: refuse(409, "This override has ended: it was revoked or has expired."),
-  switched_off: refuse(409, "This override does not allow recovery emails."),
-  not_confirmed: refuse(400, "What you typed is not that email, so nothing was changed."),
-  nothing_on: refuse(400, "Allow normal login, the recovery email, or both."),
-  mail: refuse(503, "The mail could not be sent, so its link and code are void. Try again in a moment."),
+  switched_off: refuse(409, "This override doesn’t allow recovery emails."),
+  not_confirmed: refuse(400, "That isn’t that email. Nothing was changed."),
+  nothing_on: refuse(400, "Allow password sign-in, the recovery email, or both."),
+  mail: refuse(503, "We couldn’t send the email, so its link and code don’t work. Try again in a moment."),
 } as const;
 
 function refuse<Status extends 400 | 403 | 404 | 409 | 503>(status: Status, message: string) {
@@ -198,5 +198,5 @@ export function requireRecoveryEmail(context: AppLoadContext, request: Request):
 
 /** Why this admin can do nothing for an email, or null. */
 export function recoveryLock({ email: own }: InfrastructureAdmin, email: string): string | null {
-  return own.toLowerCase() === email ? "Nobody recovers their own account here: ask another admin." : null;
+  return own.toLowerCase() === email ? "You can’t recover your own account here. Ask another admin." : null;
 }

@@ -45,5 +45,5 @@ export async function requireRun(context: AppLoadContext, runId: string | undefi
     ? await callFunction(context, { name: "private.read_run", args: { run_id: id.data }, schema: consoleRun })
     : null;
   if (run) return run;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This run does not exist." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This run doesn’t exist." });
 }

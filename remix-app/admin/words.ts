@@ -78,13 +78,13 @@ const deletedByOwner = "account.deleted";
 
 /** What is done, in words of the log. */
 const words: Record<string, string> = {
-  "admin.grant": "Made an infrastructure admin",
+  "admin.grant": "Granted infrastructure admin",
   "admin.revoke": "Took the console away",
   "required_mfa.require": "Required MFA",
   "required_mfa.make_optional": "Made MFA optional",
   "required_mfa.begin_reset": "Began to reset the authenticators",
   "required_mfa.finish_reset": "Finished resetting the authenticators",
-  "recovery.create": "Made a recovery override",
+  "recovery.create": "Created a recovery override",
   "recovery.send": "Sent a recovery email",
   "recovery.revoke": "Revoked a recovery override",
   "ai_keys.approve": "Approved keys",
@@ -98,7 +98,7 @@ const words: Record<string, string> = {
   "app.disable": "Disabled an app",
   "app.link_workspace": "Linked an app to a workspace",
   "app.unlink_workspace": "Unlinked an app from a workspace",
-  "app.rotate_secret": "Rotated an app's secret",
+  "app.rotate_secret": "Rotated an app’s secret",
   "model.enable": "Enabled a model",
   "model.disable": "Disabled a model",
   "model.add": "Added a model",
@@ -108,7 +108,7 @@ const words: Record<string, string> = {
   "model.edit_route": "Edited a route",
   "model.remove_route": "Removed a route",
   "model.grant": "Granted a model",
-  "model.withdraw": "Withdrew a model's grant",
+  "model.withdraw": "Withdrew a model’s grant",
   "model.add_price": "Added a price",
   "model.cancel_price": "Cancelled a price",
   "credits.grant": "Granted credits",

@@ -21,10 +21,10 @@ export function WaitingNotice({ waiting }: { waiting: number }) {
 export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[] }) {
   return (
     <DataTable
-      caption="Workspaces that wait for approval"
+      caption="Workspaces waiting for approval"
       rows={waiting}
       rowKey={({ id }) => id}
-      empty="No open requests. Members request approval on their workspace's API keys page, and you get an email."
+      empty="No open requests. Members request approval on their workspace’s API keys page, and you get an email."
       columns={[
         {
           label: "Workspace",

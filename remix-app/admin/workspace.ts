@@ -58,7 +58,7 @@ export function moveWorkspace(
 
 const oneself = {
   status: 403,
-  message: "You can't change the plan of your own personal workspace. Ask another admin.",
+  message: "You can’t change the plan of your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
@@ -70,7 +70,7 @@ const refusals = {
 /** Describes a move to another plan, one sentence each, mainly what happens to balances. */
 export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
   return [
-    `From the moment you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Calls in progress are charged as they began.`,
+    `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress are charged as they began.`,
     ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
     ...(to.models === 0 ? [`${to.name} grants no models: calls are refused until you grant some.`] : []),
   ];
@@ -86,7 +86,7 @@ function balanceEffects({
   balance: string | null;
 }): string[] {
   const opened = `The first call opens an account with ${to.initialCredits} initial credits where there is none.`;
-  if (to.payer === from) return ["Balances do not change and keep paying. Initial credits are not granted again."];
+  if (to.payer === from) return ["Balances don’t change and keep paying. Initial credits aren’t granted again."];
   if (to.payer === "workspace") {
     return [
       balance === null

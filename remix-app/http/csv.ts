@@ -30,7 +30,7 @@ export async function csvFile<Row>(
     start: (controller) => controller.enqueue(encoder.encode(line(columns.map((column) => column.name)) + first.value)),
     async pull(controller) {
       const next = await texts.next().catch(() => {
-        throw new Error(`The file ${name} broke off: a page of it could not be read.`);
+        throw new Error(`The file ${name} broke off: a page of it couldn’t be read.`);
       });
       if (next.done) controller.close();
       else controller.enqueue(encoder.encode(next.value));

@@ -42,7 +42,7 @@ export async function readForm(
   const isText = (value: FormDataEntryValue) =>
     typeof value === "string" ? value.length <= maxValueLength && !value.includes("\0") : files;
   if (!form || !plain || new Set(names).size < names.length || ![...form.values()].every(isText)) {
-    throw problem("INVALID_REQUEST", { requestId, detail: "The form could not be read." });
+    throw problem("INVALID_REQUEST", { requestId, detail: "The form couldn’t be read." });
   }
   const pageAccount = form.get(pageAccountField);
   form.delete(pageAccountField);
@@ -96,6 +96,6 @@ export function requirePageAccount(
   const fallback = redirectTarget(pathname, { context, fallback: "/" });
   const page = redirectTarget(request.headers.get("referer"), { context, fallback });
   const active = auth.claims.email || "another account";
-  const detail = `You are signed in as ${active} now, and what you sent is from another account's page. Nothing was changed.`;
+  const detail = `You’re now signed in as ${active}, but you sent this from another account’s page. Nothing was changed.`;
   throw problem("CONFLICT", { requestId: context.requestId, detail, members: { page } });
 }

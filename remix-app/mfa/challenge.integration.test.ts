@@ -77,7 +77,7 @@ describe("the challenge", () => {
     const browser = await enter(person);
     const { status, text } = await browser.post("/mfa", answerWith(phone, code));
     expect(status).toBe(400);
-    expect(text).toMatch(/Enter the (6 digits|code) that your app shows/);
+    expect(text).toMatch(/Enter the (6 digits|code) from your apps/);
   });
 
   test("of a visitor without a session leads to the sign-in, and keeps the destination", async () => {
@@ -99,7 +99,7 @@ describe("a code", () => {
     const browser = await enter(person);
     const again = await browser.post("/mfa", answerWith(phone, code));
     expect(again.status).toBe(400);
-    expect(again.text).toContain("That code was used already");
+    expect(again.text).toContain("That code was already used");
     expect((await browser.post("/mfa", answerWith(phone, codeOf(phone, 1)))).location).toBe("/");
   });
 
@@ -109,7 +109,7 @@ describe("a code", () => {
     const browser = await enter(person);
     const again = await browser.post("/mfa", { factorId: phone.factorId.toUpperCase(), code });
     expect(again.status).toBe(400);
-    expect(again.text).toContain("That code was used already");
+    expect(again.text).toContain("That code was already used");
     expect(await browser.session()).toMatchObject({ aal: "aal1" });
   });
 
@@ -154,7 +154,7 @@ describe("a code", () => {
     for (const code of wrong.slice(0, 5)) {
       const answer = await browser.post("/mfa", answerWith(phone, code));
       expect(answer.status).toBe(400);
-      expect(answer.text).toContain("That code is not right");
+      expect(answer.text).toContain("That code is incorrect");
     }
     for (const code of [wrong[5] ?? "", codeOf(phone)]) {
       const answer = await browser.post("/mfa", answerWith(phone, code));

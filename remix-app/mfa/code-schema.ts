@@ -2,9 +2,9 @@ import { z } from "zod";
 
 /** The code of an authenticator app as typed or pasted: apps show it as "123 456". */
 const codeSchema = z
-  .string({ error: "Enter the code that your app shows" })
+  .string({ error: "Enter the code from your app" })
   .transform((text) => text.replace(/[\s-]/g, ""))
-  .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits that your app shows"));
+  .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app"));
 
 /** In lower case: the identity backend takes either, and used codes are remembered by the factor's name. */
 export const factorIdSchema = z.uuid({ error: "Choose an authenticator" }).toLowerCase();

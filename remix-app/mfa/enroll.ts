@@ -30,7 +30,7 @@ export async function startEnrollment(
   const known = await listAuthenticators(context, user.id);
   const verified = known.filter((authenticator) => authenticator.verified);
   if (verified.length >= maxAuthenticators) {
-    return refused(`An account has at most ${maxAuthenticators} authenticators. Remove one first.`);
+    return refused(`You can have at most ${maxAuthenticators} authenticators. Remove one first.`);
   }
   if (verified.some((other) => other.name === name)) return refused(taken);
   const issuer = context.env.BRAND_NAME;
@@ -41,7 +41,7 @@ export async function startEnrollment(
   if (error) {
     const failure = generalFailure(error);
     if (failure) return { started: false, ...failure };
-    return refused(error.code === "mfa_factor_name_conflict" ? taken : "This could not be set up. Try again.");
+    return refused(error.code === "mfa_factor_name_conflict" ? taken : "We couldn’t set this up. Try again.");
   }
   const { secret } = data.totp;
   return { started: true, enrollment: enrollmentOf({ factorId: data.id, secret, name: friendlyName, user, issuer }) };
@@ -76,7 +76,7 @@ function freeName(known: readonly Authenticator[]): string {
   return name;
 }
 
-const taken = "You have an authenticator of this name. Choose another name.";
+const taken = "You already have an authenticator with this name. Choose another name.";
 
 function refused(message: string): StartedEnrollment {
   return { started: false, status: 400, message };

@@ -79,7 +79,7 @@ describe("enrolling", () => {
     const code = codeOf(begun);
     await verify(browser, { ...begun, code });
     const again = await (await enter(person)).post("/mfa", { factorId: begun.factorId, code });
-    expect(again.text).toContain("That code was used already");
+    expect(again.text).toContain("That code was already used");
   });
 
   test("begun anew drops what was begun before", async () => {

@@ -20,5 +20,8 @@ export async function keepAccount(
   if (claims.sub === user.id) return;
   await discardSession(context, made);
   if (before) session.store(before);
-  throw problem("FORBIDDEN", { requestId, detail: `That is another account's. You are signed in as ${user.email}.` });
+  throw problem("FORBIDDEN", {
+    requestId,
+    detail: `This belongs to another account. You’re signed in as ${user.email}.`,
+  });
 }

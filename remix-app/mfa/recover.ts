@@ -46,6 +46,6 @@ export async function recover(
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 
-const noSuchCode = "That code does not work. Each code works once: check it, or try another one.";
-const unavailable = "We cannot check recovery codes right now, so none was used. Try again in a moment.";
-const unfinished = "Your code was taken, but your authenticators are not all removed yet. Try again in a moment.";
+const noSuchCode = "That code doesn’t work. Each code works once. Check it or try another one.";
+const unavailable = "We can’t check recovery codes right now. Your code wasn’t used. Try again in a moment.";
+const unfinished = "Your code was accepted, but not all your authenticators are removed yet. Try again in a moment.";

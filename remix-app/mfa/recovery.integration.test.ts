@@ -112,7 +112,7 @@ describe("using one", () => {
     const browser = await enter(person);
     const again = await spend(browser);
     expect(again.status).toBe(400);
-    expect(again.text).toContain("That code does not work");
+    expect(again.text).toContain("That code doesn’t work");
     expect((await spend(browser, codes[1])).location).toBe(toEnrollment);
   });
 

@@ -52,5 +52,5 @@ export async function signInAgain(
   await attempt.settle(outcomeOf(error));
   if (!error) return null;
   await whenDue();
-  return generalFailure(error) ?? { status: 400, message: "That password is not right. Try again." };
+  return generalFailure(error) ?? { status: 400, message: "That password is incorrect. Try again." };
 }

@@ -46,7 +46,7 @@ describe("without an authenticator", () => {
     const browser = await signedInLongAgo(person, { secondsAgo: stale });
     const { sessionId } = await browser.session();
     const answer = await browser.post(stepUp, { password: "not the password" });
-    expect([answer.status, answer.text]).toEqual([400, expect.stringContaining("That password is not right")]);
+    expect([answer.status, answer.text]).toEqual([400, expect.stringContaining("That password is incorrect")]);
     expect((await browser.session()).sessionId).toBe(sessionId);
     expect((await browser.get(guarded)).location).toBe(stepUp);
   });
@@ -173,7 +173,7 @@ describe("with an authenticator", () => {
     const other = await enter(person);
     await other.post("/mfa", { factorId: app.factorId, code });
     const used = await browser.post(stepUp, { factorId: app.factorId, code });
-    expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was used already")]);
+    expect([used.status, used.text]).toEqual([400, expect.stringContaining("That code was already used")]);
   });
 
   test("who has yet to prove it at all goes to the challenge", async () => {

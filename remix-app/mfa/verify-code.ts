@@ -10,9 +10,9 @@ import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 export type Verification = { verified: true } | { verified: false; status: 400 | 403 | 429 | 503; message: string };
 
 const wrongCodeError = "mfa_verification_failed";
-const wrongCode = "That code is not right. Codes change every 30 seconds: enter the one that your app shows now.";
-const usedCode = "That code was used already. Wait for your app to show the next one, then enter that.";
-const unavailable = "We cannot check codes right now, so nothing was tried. Try again in a moment.";
+const wrongCode = "That code is incorrect. Codes change every 30 seconds: enter the current one.";
+const usedCode = "That code was already used. Wait for your app to show the next one, then enter that.";
+const unavailable = "We can’t check codes right now. Try again in a moment.";
 const gone = "This authenticator is no longer being set up. Open the page again.";
 const ended = "Your session ended. Sign in again.";
 

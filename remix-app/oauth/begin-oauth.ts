@@ -27,7 +27,7 @@ export interface OAuthStart {
 export function requireProvider({ env, requestId }: AppLoadContext, name: string | undefined): OAuthProvider {
   const provider = findProvider(env, name);
   if (provider) return provider;
-  throw problem("NOT_FOUND", { requestId, detail: "Signing in with this provider is not offered here." });
+  throw problem("NOT_FOUND", { requestId, detail: "This provider isn’t available for signing in here." });
 }
 
 /** Lets the page's forms lead to the providers that are on. */
@@ -159,6 +159,6 @@ function logMisconfiguration({ requestId }: AppLoadContext, what: string): void 
 }
 
 function unavailable({ requestId }: AppLoadContext): Response {
-  const detail = "We cannot begin this right now. Try again in a moment, or use another way to sign in.";
+  const detail = "We can’t start this right now. Try again in a moment, or sign in another way.";
   return problem("AUTH_UNAVAILABLE", { requestId, detail, headers: { "Retry-After": "5" } });
 }

@@ -16,16 +16,16 @@ const generalCodes = {
 
 type Refusal = { code: ProblemCode; detail: string };
 
-const ranOut: Refusal = { code: "GONE", detail: "The request had run out. Try again: there is a new one now." };
+const ranOut: Refusal = { code: "GONE", detail: "The request timed out. Try again." };
 const registered: Refusal = {
   code: "CONFLICT",
-  detail: "This passkey is registered already. Choose another device or password manager for a new one.",
+  detail: "This passkey is already added. Use another device or password manager to add a new one.",
 };
-const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You were signed out meanwhile. Sign in again." };
-const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are switched off here at the moment." };
+const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You’ve been signed out. Sign in again." };
+const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are turned off right now." };
 const unverified: Refusal = {
   code: "INVALID_REQUEST",
-  detail: "This passkey could not be checked. Try again, or use another way to sign in.",
+  detail: "This passkey couldn’t be checked. Try again, or use another way to sign in.",
 };
 
 /** What an error of the identity backend means to the person with the passkey. */
@@ -41,7 +41,7 @@ const refusals: Record<string, Refusal> = {
     code: "FORBIDDEN",
     detail: "Confirm your email address first: open the link in the email we sent you.",
   },
-  user_banned: { code: "FORBIDDEN", detail: "This account cannot sign in at the moment." },
+  user_banned: { code: "FORBIDDEN", detail: "This account can’t sign in at the moment." },
   insufficient_aal: { code: "MFA_REQUIRED", detail: "Confirm with your authenticator app first." },
   passkey_disabled: switchedOff,
   bad_jwt: signedOut,

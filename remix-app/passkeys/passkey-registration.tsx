@@ -18,7 +18,7 @@ export function PasskeyRegistration({ back }: { back: string }) {
       </div>
       <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-muted text-small">
         <span data-note />
-        <noscript>Adding a passkey needs JavaScript, which is switched off here.</noscript>
+        <noscript>Turn on JavaScript to add a passkey.</noscript>
       </p>
       <script type="module" src={scriptUrl} nonce={nonce} suppressHydrationWarning />
     </div>

@@ -27,7 +27,7 @@ export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { retu
       </Button>
       <p id="passkey-note" aria-live="polite" className="min-h-[1lh] text-center text-muted text-small">
         <span data-note />
-        <noscript>Passkeys need JavaScript, which is switched off here.</noscript>
+        <noscript>Turn on JavaScript to use passkeys.</noscript>
       </p>
       <script type="module" src={scriptUrl} nonce={nonce} suppressHydrationWarning />
     </div>

@@ -220,10 +220,10 @@ describe("a registration", () => {
     expect((await stranger().postJson(signIn, answer)).status).toBe(410);
   });
 
-  test("of a passkey that is registered already says so", async () => {
+  test("of a passkey that is already added says so", async () => {
     const { authenticator } = await register(owner.browser);
     const { status, text } = await register(owner.browser, authenticator);
-    expect([status, JSON.parse(text)]).toMatchObject([409, { detail: expect.stringContaining("registered already") }]);
+    expect([status, JSON.parse(text)]).toMatchObject([409, { detail: expect.stringContaining("already added") }]);
     const other = await newOwner();
     expect((await register(other.browser, authenticator)).status).toBe(409);
   });

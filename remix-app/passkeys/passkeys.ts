@@ -71,5 +71,5 @@ export async function requirePasskey(
 
 /** The answer about a passkey that the account does not have. */
 export function noSuchPasskey(requestId: string): Response {
-  return problem("NOT_FOUND", { requestId, detail: "This passkey is not there. It may have been deleted." });
+  return problem("NOT_FOUND", { requestId, detail: "This passkey doesn’t exist. It may have been deleted." });
 }

@@ -63,7 +63,7 @@ export const renameSchema = z.object({
     .string({ error: "Give the passkey a name" })
     .trim()
     .min(1, "Give the passkey a name")
-    .refine(isReadable, "Enter a name of characters that can be seen")
+    .refine(isReadable, "Enter a name without invisible characters")
     .refine((name) => new TextEncoder().encode(name).length <= maxPasskeyNameBytes, {
       message: `Choose a name of at most ${maxPasskeyNameBytes} bytes`,
     }),

@@ -20,7 +20,7 @@ export const profileSchema = z.object({
           (name) => [...name].length <= maxNameCharacters,
           `Enter a name of at most ${maxNameCharacters} characters`,
         )
-        .refine(isReadable, "Enter a name of characters that can be seen"),
+        .refine(isReadable, "Enter a name without invisible characters"),
     ),
   avatarUrl: z
     .string()
@@ -29,7 +29,7 @@ export const profileSchema = z.object({
       const url = URL.parse(text);
       const plain = url?.protocol === "https:" && url.username === "" && url.password === "";
       if (plain && url.href.length <= maxAddressLength) return url.href;
-      issues.addIssue({ code: "custom", message: "Enter an address that begins with https://" });
+      issues.addIssue({ code: "custom", message: "Enter a URL that begins with https://" });
       return z.NEVER;
     })
     .optional(),

@@ -594,7 +594,7 @@ describe("the page", () => {
   test("shows that a code was rejected or is too old, and offers a new one", async () => {
     await browser.post("/qr", { intent: "create" });
     await query("update private.login_challenges set status = 'rejected' where user_id = $1", [person.id]);
-    expect((await browser.get("/qr")).words).toMatch(/It was rejected.*Show QR code/);
+    expect((await browser.get("/qr")).words).toMatch(/The request was rejected.*Show QR code/);
     await browser.post("/qr", { intent: "create" });
     await query(
       `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()

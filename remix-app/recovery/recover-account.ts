@@ -127,9 +127,9 @@ async function allowRepeat(
 }
 
 const wrongCode =
-  "That email and code do not work. Check both. A code works for 15 minutes, and after several wrong ones only the link does.";
-const unavailable = "We could not sign you in right now, and nothing was used up. Try again in a moment.";
-const usedUp = "We could not sign you in, and your link may be used up. Ask the administrator for a new mail.";
+  "That email and code don’t match. Check both. Codes expire after 15 minutes, and after several wrong codes only the link works.";
+const unavailable = "We couldn’t sign you in right now. Your link and code still work. Try again in a moment.";
+const usedUp = "We couldn’t sign you in, and your link may no longer work. Ask the administrator for a new email.";
 
 function failed(status: 400 | 403 | 410 | 429 | 503, message: string): AccountRecovery {
   return { outcome: "failed", status, message };

@@ -27,9 +27,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function HomePage() {
   const { workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
   return (
-    <AppPage title="Home" lead="Your workspaces, and how your code reaches the AI gateway.">
+    <AppPage title="Home" lead="Your workspaces and the AI gateway’s address.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
-        <Card title="Workspaces" lead="Keys, credits and usage live in a workspace.">
+        <Card title="Workspaces" lead="Your API keys, credits and usage, by workspace.">
           <WorkspaceList workspaces={workspaces} />
           {more ? (
             <Link className={`${buttonClass("secondary")} mt-3`} to="/workspaces">
@@ -39,7 +39,7 @@ export default function HomePage() {
         </Card>
         <Card
           title="Call the gateway"
-          lead="It speaks OpenAI's API: point any client at this address and use a workspace key."
+          lead="Works with any OpenAI client. Use this base URL and an API key of a workspace."
         >
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>

@@ -242,7 +242,7 @@ describe("after a password reset", () => {
     const { browser, location } = await openResetMail();
     expect(location).toBe("/reset-password");
     const page = await browser.post("/reset-password", { password });
-    expect([page.status, page.words]).toEqual([200, expect.stringContaining("Your password is changed")]);
+    expect([page.status, page.words]).toEqual([200, expect.stringContaining("Password changed")]);
     // The reset has ended every other session and every app session.
     const form = formOf(page.text, path);
     expect(Object.keys(form.boxes).sort()).toEqual([`identity:${identity}`, "password"]);
@@ -274,7 +274,7 @@ describe("after a password reset", () => {
     expect(checkedIn(page)).toContain(`authenticator:${app?.factorId}`);
     expect(await browser.post(path, page.fields)).toMatchObject({ status: 303, location: "/reset-password" });
     expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toEqual([]);
-    expect((await browser.post("/reset-password", { password })).words).toContain("Your password is changed");
+    expect((await browser.post("/reset-password", { password })).words).toContain("Password changed");
     expect((await signInDirectly({ email, password })).token).toBeTruthy();
   });
 

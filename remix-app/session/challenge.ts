@@ -99,11 +99,11 @@ export function unanswered(
 export type ChallengeRefusal = "not_found" | "forbidden" | "mfa_required" | "expired" | "conflict";
 
 const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
-  not_found: { code: "NOT_FOUND", detail: "There is no such request. It may be mistyped or too old." },
-  forbidden: { code: "FORBIDDEN", detail: "This request is not yours to answer from here." },
-  mfa_required: { code: "MFA_REQUIRED", detail: "Prove your second factor on this device first." },
-  expired: { code: "GONE", detail: "This request is too old. Ask for a new one." },
-  conflict: { code: "CONFLICT", detail: "This request was answered already, or is locked." },
+  not_found: { code: "NOT_FOUND", detail: "This request doesn’t exist. It may be mistyped or expired." },
+  forbidden: { code: "FORBIDDEN", detail: "You can’t answer this request from here." },
+  mfa_required: { code: "MFA_REQUIRED", detail: "Verify your second factor on this device first." },
+  expired: { code: "GONE", detail: "This request has expired. Request a new one." },
+  conflict: { code: "CONFLICT", detail: "This request was already answered, or is locked." },
 };
 
 /** A refusal as a problem. */
@@ -171,7 +171,7 @@ export async function beginChallenge(
   const call = { name: "private.begin_login_challenge", args: { challenge }, schema: begunAnswer } as const;
   const begun = await callFunction(context, call);
   if (begun.outcome === "begun") return { id, secret, expiresAt: begun.expiresAt.toISOString() };
-  const detail = "You asked for too many codes. Wait a few minutes, then ask again.";
+  const detail = "You’ve requested too many codes. Wait a few minutes, then try again.";
   const headers = { "Retry-After": String(begun.retryAfterSeconds) };
   throw problem("RATE_LIMITED", { requestId, detail, headers });
 }

@@ -40,7 +40,7 @@ describe("a changed password", () => {
 
   test.each([
     ["short", "Choose a password of at least 8 characters"],
-    ["correct horse battery", "Choose a password other than the one you had"],
+    ["correct horse battery", "Choose a different password from your current one"],
     ["x".repeat(73), "at most 72 bytes"],
   ])("is not %s", async (password, message) => {
     const { browser } = await signIn();

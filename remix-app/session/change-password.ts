@@ -39,10 +39,10 @@ export type PasswordChange =
 type FieldRefusal = { field: "password" | PasswordProof; message: string };
 
 const refusals: Record<string, FieldRefusal> = {
-  weak_password: { field: "password", message: "Choose a password that is harder to guess" },
-  same_password: { field: "password", message: "Choose a password other than the one you had" },
-  current_password_required: { field: "currentPassword", message: "Enter the password that you have now" },
-  current_password_invalid: { field: "currentPassword", message: "This is not the password that you have now" },
+  weak_password: { field: "password", message: "Choose a password that’s harder to guess" },
+  same_password: { field: "password", message: "Choose a different password from your current one" },
+  current_password_required: { field: "currentPassword", message: "Enter your current password" },
+  current_password_invalid: { field: "currentPassword", message: "This isn’t your current password" },
   reauthentication_not_valid: {
     field: "code",
     message: "This code isn’t the newest one, or it has expired. Check the email.",
@@ -92,7 +92,7 @@ export async function changePassword(
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
   const { field, message } = refusals[error.code ?? ""] ?? {
     field: "password" as const,
-    message: "This password was not taken. Choose another one.",
+    message: "This password wasn’t accepted. Choose another one.",
   };
   const ask = field === "password" ? null : field;
   return { status: "refused", httpStatus: 400, fieldErrors: { [field]: [message] }, ask };
@@ -103,7 +103,7 @@ async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
   const { error } = await context.session.authClient().auth.reauthenticate();
   const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
-  const message = "Your sign-in is older than a day, so we emailed you a code. Enter it here with the new password.";
+  const message = "You signed in more than a day ago, so we emailed you a code. Enter it with your new password.";
   return { status: "refused", httpStatus: 400, formErrors: [message], ask: "code" };
 }
 

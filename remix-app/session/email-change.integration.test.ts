@@ -152,7 +152,7 @@ describe("a change of address", () => {
   test.each([
     ["nonsense", "Enter an email address"],
     ["same", "This is your email already"],
-    ["taken", "This address cannot be used"],
+    ["taken", "This email can’t be used"],
   ])("is refused at its field: %s", async (what, message) => {
     const other = await createAccount();
     try {

@@ -88,13 +88,13 @@ export async function requestEmailChange(
   }
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message] };
   if (error.code === "insufficient_aal") {
-    const message = "This needs a code of your authenticator app. Sign out, sign in with one, and come back.";
+    const message = "This needs a code from your authenticator app. Sign out, sign in with a code, and try again.";
     return { status: "refused", httpStatus: 403, formErrors: [message] };
   }
   return {
     status: "refused",
     httpStatus: 400,
-    fieldErrors: { email: ["This address cannot be used. Choose another one"] },
+    fieldErrors: { email: ["This email can’t be used. Choose another one"] },
   };
 }
 

@@ -20,7 +20,7 @@ import { newAddress } from "../testing/visitor.ts";
 import { answerStepMs } from "./even-answers.ts";
 
 const { base, supabase } = readStack();
-const wrong = "That code is wrong, was used or has expired.";
+const wrong = "That code is incorrect, was already used or has expired.";
 let person: Person;
 
 beforeEach(async () => {

@@ -22,7 +22,7 @@ export const emailCodeSchema = z.object({
 
 const wrongCode: AuthFailure = {
   status: 400,
-  message: "That code is wrong, was used or has expired. Check the newest mail, or ask for another code.",
+  message: "That code is incorrect, was already used or has expired. Check the newest email, or request another code.",
 };
 
 export interface CodeRequest {

@@ -14,7 +14,7 @@ import { accessTokenOf, openBrowser } from "../testing/browser.ts";
 
 const { base, supabase } = readStack();
 const reauthentication = "Your Gatehouse confirmation code";
-const refusal = "Choose a password that is harder to guess";
+const refusal = "Choose a password that’s harder to guess";
 
 async function createOwner(password: string) {
   const email = `ada.${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
@@ -41,7 +41,7 @@ test("a sign-in with a listed password leads to another one, and from there to w
   expect((await browser.get(location ?? "")).words).toContain("Your password is too common");
   expect((await browser.post(location ?? "", { password: email })).words).toContain(refusal);
   const changed = await browser.post(location ?? "", { password: "three unrelated words" });
-  expect(changed.words).toContain("Your password is changed");
+  expect(changed.words).toContain("Password changed");
   expect(changed.text).toContain('href="/settings/profile"');
   const again = await openBrowser(base).post("/login", { email, password: "three unrelated words" });
   expect(again.location).toBe("/");

@@ -7,7 +7,7 @@ const commonPasswords = new Set(dictionary["passwords-common"]);
 const minWordLength = 4;
 const breachTimeoutMs = 1_500;
 
-const easyToGuess = "Choose a password that is harder to guess, such as three or four unrelated words.";
+const easyToGuess = "Choose a password that’s harder to guess, such as three or four unrelated words.";
 const breached = "This password is in a list of stolen passwords. Choose another one.";
 
 export interface NewPassword {

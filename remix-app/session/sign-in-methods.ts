@@ -98,14 +98,14 @@ export async function unlinkIdentity(context: AppLoadContext, { user, id }: { us
     return;
   }
   if (answer.data.outcome === "not_found") {
-    throw problem("NOT_FOUND", { requestId, detail: "Your account has no such linked account." });
+    throw problem("NOT_FOUND", { requestId, detail: "This account isn’t linked to yours." });
   }
   throw problem("CONFLICT", { requestId, detail: refusals[answer.data.outcome] });
 }
 
 const refusals = {
   last_method: "This is your only way to sign in. Add a password, a passkey or another account first.",
-  not_unlinkable: "This is your account's own email. Change it in the settings.",
+  not_unlinkable: "This is your account’s own email. Change it in the settings.",
 } as const;
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {

@@ -50,7 +50,7 @@ describe("signing out", () => {
         expect(authCookies(response).join()).toContain("Max-Age=0");
       }
       const page = await web.fetch("/login?signedOutHereOnly");
-      expect(await page.text()).toContain("The sign-in service did not answer");
+      expect(await page.text()).toContain("the sign-in service didn’t respond");
     },
   );
 

@@ -231,13 +231,13 @@ export function accountProblem(
     case "ended":
       return problem("REAUTH_REQUIRED", {
         requestId,
-        detail: "This account's session has ended. Sign in to it again.",
+        detail: "This account’s session has ended. Sign in to it again.",
         members: requiresReauth,
       });
     case "no_account":
       return problem("NOT_FOUND", {
         requestId,
-        detail: "This account is not signed in in this browser.",
+        detail: "This account isn’t signed in in this browser.",
         members: requiresReauth,
       });
     case "no_device":
@@ -245,7 +245,7 @@ export function accountProblem(
     case "unavailable":
       return problem("AUTH_UNAVAILABLE", {
         requestId,
-        detail: "We cannot do this right now. No account was signed out by it. Try again in a moment.",
+        detail: "We can’t do this right now. No account was signed out. Try again in a moment.",
         headers: { "Retry-After": "5" },
       });
   }

@@ -189,7 +189,7 @@ describe("a server of its own", () => {
       const answer = await switchTo(tab, ada);
       expect([answer.status, JSON.parse(answer.text).code]).toEqual([503, "AUTH_UNAVAILABLE"]);
       const form = await tab.post("/accounts", { accountId: ada.id });
-      expect([form.status, form.words]).toEqual([503, expect.stringContaining("Nobody was signed out.")]);
+      expect([form.status, form.words]).toEqual([503, expect.stringContaining("You’re still signed in.")]);
       expect(await whoIs(tab)).toBe(bob.id);
       await expectBothUsable(browser);
     },

@@ -142,7 +142,7 @@ export async function requireFreshUser(
     if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }
-  const detail = "Your last proof of who you are is too old for this. Prove it again, then repeat the request.";
+  const detail = "You need to confirm your identity again. Then repeat the request.";
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }
 

@@ -48,7 +48,7 @@ test("others see none of the pages, members read them, and post nothing", async 
     expect((await member.browser.get(at(page))).status, page).toBe(200);
   }
   const policy = await member.browser.get(at("policy"));
-  expect(policy.words).toContain("Your role does not allow changing them");
+  expect(policy.words).toContain("Your role doesn’t allow you to change them");
   expect(policy.text).not.toContain("Save policy");
   const budgets = await member.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
   expect(budgets.text).not.toContain("Save budget");
@@ -80,12 +80,12 @@ describe("the budgets page", () => {
     const page = await admin.browser.get(set.location ?? "");
     expect(page.words).toContain("The budget of Test is $12.000000000001 a month.");
     for (const done of ["x", `workspace.${crypto.randomUUID()}`])
-      expect((await admin.browser.get(`${at("budgets")}?done=${done}`)).words).not.toContain("The budget is changed.");
+      expect((await admin.browser.get(`${at("budgets")}?done=${done}`)).words).not.toContain("Budget changed.");
     const open = await admin.browser.get(`${at("budgets")}?change=workspace.${tenant.workspaceId}`);
     expect(hidden(open.text, "readUsd")).toBe("12.000000000001");
     const removed = await admin.browser.post(at("budgets"), form({ readUsd: "12.000000000001", intent: "remove" }));
     expect(removed.status).toBe(303);
-    expect((await admin.browser.get(removed.location ?? "")).words).toContain("Test has no budget any more.");
+    expect((await admin.browser.get(removed.location ?? "")).words).toContain("Test no longer has a budget.");
   });
 
   test.each(["", "-1", "ten", "1,5", "0.0000000000001", "1000000000000"])(
@@ -166,7 +166,7 @@ describe("the budgets page", () => {
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=label.customer%3A7`]);
     const page = await admin.browser.get(set.location ?? "");
     expect(page.words).toContain("The budget of customer:7 is $5.00 a month.");
-    expect(page.words).toContain("Only warns: no key carries this label.");
+    expect(page.words).toContain("Only warns: no API key has this label.");
     expect((await member.browser.get(at("budgets"))).words).toContain("customer:7");
     const late = await post({ label: "customer:7", limitUsd: "6" });
     expect([late.status, hidden(late.text, "readUsd")]).toEqual([409, "5"]);
@@ -174,7 +174,7 @@ describe("the budgets page", () => {
     const { text } = await admin.browser.get(`${at("budgets")}.csv`);
     expect(text).toMatch(/^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false\r$/m);
     expect((await post({ label: "customer:7", intent: "remove", readUsd: "6" })).status).toBe(303);
-    expect((await admin.browser.get(at("budgets"))).words).toContain("No label has a budget.");
+    expect((await admin.browser.get(at("budgets"))).words).toContain("No label budgets yet.");
   });
 
   test("sets a label when a key is created, and refuses one that is malformed", async () => {
@@ -190,7 +190,7 @@ describe("the budgets page", () => {
     expect(refused.status).toBe(400);
     expect(refused.words).toContain("Use up to 128 letters, digits, dots, underscores, colons and hyphens");
     expect((await admin.browser.get(`${at("budgets")}?change=label.customer%3A8`)).words).toContain(
-      "0 refuses every call.",
+      "0 refuses every request.",
     );
   });
 
@@ -225,7 +225,7 @@ describe("the policy page", () => {
     const denied = form({ readAt, [field]: tenant.model, requestsPerMinute: "7" });
     const saved = await admin.browser.post(at("policy"), denied);
     expect([saved.status, saved.location]).toEqual([303, `${at("policy")}?saved=yes`]);
-    expect((await admin.browser.get(saved.location ?? "")).words).toContain("The policy is saved.");
+    expect((await admin.browser.get(saved.location ?? "")).words).toContain("Policy saved.");
     const [policy] = await db.query(
       "select denied_models, requests_per_minute from ai.workspace_policies where workspace_id = $1",
       [tenant.workspaceId],
@@ -252,7 +252,7 @@ describe("the policy page", () => {
     const late = form({ readAt, tokensPerMinute: "6000" });
     const refused = await admin.browser.post(at("policy"), late);
     expect(refused.status).toBe(409);
-    expect(refused.words).toContain("Tokens a minute: now “5,000”, yours “6,000”");
+    expect(refused.words).toContain("Tokens per minute: now “5,000”, yours “6,000”");
     const readAgain = hidden(refused.text, "readAt").replace("&#x2B;", "+");
     expect((await admin.browser.post(at("policy"), { ...late, readAt: readAgain })).status).toBe(303);
   });
@@ -295,13 +295,13 @@ describe("the credits page", () => {
     await settle(db, [outcome(run)]);
     const page = await member.browser.get(`${at("credits")}?range=7d`);
     expect(page.text).toContain(`/workspaces/${tenant.workspaceId}/ai/runs/${run.run_id}`);
-    expect(page.words).toContain("Used in all");
+    expect(page.words).toContain("Total used");
     const file = await member.browser.get(`${at("credits.csv")}?range=7d`);
     const [head, newest, oldest] = file.text.split("\r\n");
     expect(head).toBe("time,kind,payer,credits,balance_after,run_id,description");
     expect(newest).toContain(`,usage,workspace,-0.0615,999.9385,${run.run_id},`);
     expect(oldest).toContain(",grant,workspace,1000,1000,,test");
-    expect((await member.browser.get(`${at("credits")}?range=last-month`)).words).toContain("Nothing was added");
+    expect((await member.browser.get(`${at("credits")}?range=last-month`)).words).toContain("No credits were added");
   });
 
   test("is paged, and refuses a cursor that is none", async () => {

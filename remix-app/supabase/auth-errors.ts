@@ -9,7 +9,7 @@ export interface AuthFailure {
 const tooMany: AuthFailure = { status: 429, message: "Too many attempts. Wait a few minutes, then try again." };
 const challengeRefused: AuthFailure = {
   status: 403,
-  message: "The check that you are a person was refused or is too old. Complete it again.",
+  message: "The check that you’re human failed or has expired. Complete it again.",
 };
 const unreachable: AuthFailure = {
   status: 503,

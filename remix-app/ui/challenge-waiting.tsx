@@ -31,7 +31,7 @@ export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingPro
         go
       ) : (
         <noscript>
-          <p className="mb-3">Once you have approved on your phone, continue here. It does not show by itself.</p>
+          <p className="mb-3">After you approve on your phone, continue here.</p>
           {go}
         </noscript>
       )}

@@ -13,7 +13,7 @@ export function FailedRequest({ id }: { id?: string | null | undefined }) {
   if (!requestId) return null;
   return (
     <p className="text-muted text-small">
-      Request id <code className="break-all font-mono">{requestId}</code>
+      Request ID <code className="break-all font-mono">{requestId}</code>
     </p>
   );
 }

@@ -56,12 +56,12 @@ export function PostForm({ onSubmit, children, ...form }: Omit<FormProps, "metho
     <AccountForm ref={element} {...form} data-once="" onSubmit={sendOnce}>
       {offline ? (
         <p role="alert" className="w-full text-bad">
-          This device is offline. Nothing was sent: try again once it has a connection.
+          This device is offline. Nothing was sent. Try again once it’s connected.
         </p>
       ) : null}
       {unanswered ? (
         <p role="status" className="w-full text-warn">
-          This may not have been done. It is here as you sent it.
+          This may not have been saved. Here’s what you sent.
         </p>
       ) : null}
       {children}

@@ -8,7 +8,7 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
   const fileName = `${name.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "-")}-recovery-codes.txt`;
   const text = [
     `${name} recovery codes for ${email}`,
-    "Each code works once. Using one removes the account's authenticator apps, so you can add a new one.",
+    "Each code works once. Using one removes the account’s authenticator apps, so you can add a new one.",
     "",
     ...codes,
     "",

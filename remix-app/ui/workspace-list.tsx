@@ -13,11 +13,7 @@ export interface WorkspaceListItem {
 /** Workspaces to choose from; without any, what they are for. */
 export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] }) {
   if (workspaces.length === 0) {
-    return (
-      <p className="text-muted">
-        You belong to no workspace yet. Keys, credits and usage live in one; ask a colleague to invite you to theirs.
-      </p>
-    );
+    return <p className="text-muted">You’re not in a workspace yet. Ask a colleague to invite you to theirs.</p>;
   }
   return (
     <ul className="-mx-2 sm:-mx-3">

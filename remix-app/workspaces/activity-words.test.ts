@@ -32,5 +32,5 @@ test.each([...new Set([...written, ...composed])])("%s is told in words", (actio
 test("a line without an actor is the service's, or of somebody who has left", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
   expect(activitySentence(deleted)).toBe("A former member deleted the workspace Nightly");
-  expect(activitySentence({ ...deleted, actorId: null })).toBe("The service deleted the workspace Nightly");
+  expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace Nightly");
 });

@@ -48,13 +48,13 @@ export async function listLogEntries(
 
 /** What members do, by the action of the log's line. */
 const verbs: Record<string, string> = {
-  "workspace.created": "founded the workspace",
+  "workspace.created": "created the workspace",
   "workspace.changed": "changed the workspace",
   "workspace.deleted": "deleted the workspace",
   "member.joined": "joined",
   "member.left": "left or was removed",
-  "member.role_changed": "got another role",
-  "role.created": "defined the role",
+  "member.role_changed": "was given another role",
+  "role.created": "created the role",
   "role.changed": "changed the role",
   "role.deleted": "deleted the role",
   "invitation.sent": "invited",
@@ -65,7 +65,7 @@ const verbs: Record<string, string> = {
   "key.revoked": "revoked the key",
   "provider_costs.imported": "imported costs of",
   "provider_invoice.recorded": "recorded the invoice",
-  "run_content.read": "read what was said in the run",
+  "run_content.read": "viewed the prompts and answers of the run",
   "ai_policy.changed": "changed",
   "budget.changed": "changed the budget of",
 };
@@ -82,7 +82,8 @@ export function activitySentence({
 }): string {
   const what = verbs[action] ?? action.replaceAll(/[._]/g, " ");
   if (action.startsWith("member.")) {
-    return `${subject ?? "Someone"} ${what} (by ${actor ?? (actorId ? "a former member" : "the service")})`;
+    const by = actor ?? (actorId ? "a former member" : null);
+    return `${subject ?? "Someone"} ${what}${by ? ` (by ${by})` : ""}`;
   }
-  return `${actor ?? (actorId ? "A former member" : "The service")} ${what} ${subject ?? ""}`.trim();
+  return `${actor ?? (actorId ? "A former member" : "System")} ${what} ${subject ?? ""}`.trim();
 }

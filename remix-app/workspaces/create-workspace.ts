@@ -9,7 +9,7 @@ export const workspaceNameSchema = z
   .trim()
   .min(1, "Enter a name")
   .max(80, "Enter a name of at most 80 characters")
-  .refine(isReadable, "Enter a name of characters that can be seen");
+  .refine(isReadable, "Enter a name without invisible characters");
 
 /** Founds a workspace with the user as its owner. @returns its id, or the failure: PT409 where they have too many */
 export async function createWorkspace(

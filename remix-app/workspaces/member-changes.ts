@@ -61,13 +61,13 @@ export async function applyMemberChange(
   function refused(error: { code: string }): Response {
     return "message" in error
       ? workspaceProblem(error as Parameters<typeof workspaceProblem>[0], { requestId })
-      : problem("NOT_FOUND", { requestId, detail: "They are no longer here. Reload the page to see who is." });
+      : problem("NOT_FOUND", { requestId, detail: "They’re no longer a member. Reload the page." });
   }
 
   if ("roleId" in change) {
     const given = assignableRoles(await listRoles(user, { workspaceId, requestId }), workspace);
     if (!given.some(({ id }) => id === change.roleId)) {
-      throw problem("FORBIDDEN", { requestId, detail: "You cannot give this role here." });
+      throw problem("FORBIDDEN", { requestId, detail: "You can’t assign this role here." });
     }
   }
 

@@ -62,10 +62,10 @@ export async function applyRoleChange(
         return roles.delete().match(one).select("id");
     }
   })();
-  if (error?.code === "PT409") return "A workspace has 100 roles at most. Delete one that you do not need first.";
-  if (error?.code === "23505") return "There is a role of that name already.";
-  if (error?.code === "23503") return "Somebody has this role. Give them another one first.";
+  if (error?.code === "PT409") return "A workspace can have at most 100 roles. Delete one you don’t need first.";
+  if (error?.code === "23505") return "A role with this name already exists.";
+  if (error?.code === "23503") return "Someone still has this role. Give them another role first.";
   if (error) throw workspaceProblem(error, { requestId });
   if (changed.length > 0) return null;
-  throw problem("NOT_FOUND", { requestId, detail: "There is no such role, or it is not yours to change." });
+  throw problem("NOT_FOUND", { requestId, detail: "This role doesn’t exist, or you can’t change it." });
 }

@@ -35,9 +35,9 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
         error={failed}
       />
       <fieldset aria-describedby={hint} className="space-y-3">
-        <legend className="mb-1.5 font-medium">What it allows</legend>
+        <legend className="mb-1.5 font-medium">Permissions</legend>
         <p id={hint} className="text-muted text-small">
-          You can give what your own role allows. With nothing ticked, people see who is in the workspace.
+          You can only grant permissions you have. Without any, members can only see who’s in the workspace.
         </p>
         {grantable.map((permission) => (
           <label key={permission} className="flex cursor-pointer items-start gap-3">
@@ -66,8 +66,8 @@ export interface ListedRole extends Role {
 }
 
 function holders(count: number): string {
-  if (count === 0) return "Nobody has it";
-  return count === 1 ? "1 person has it" : `${countText(count)} people have it`;
+  if (count === 0) return "Not assigned";
+  return count === 1 ? "Assigned to 1 person" : `${countText(count)} people have it`;
 }
 
 /** A workspace's roles, each with what it allows and how many have it. */
@@ -83,8 +83,8 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
             <p className="break-words font-medium">{roleLabel(name)}</p>
             <p className="text-muted text-small">
               {is_owner
-                ? "Everything, and who owns the workspace"
-                : permissions.map((one) => permissionWords[one].name).join(", ") || "Sees who is in the workspace"}
+                ? "Everything, including ownership"
+                : permissions.map((one) => permissionWords[one].name).join(", ") || "Can see who’s in the workspace"}
             </p>
             <p className="text-muted text-small">{holders(members)}</p>
           </div>

@@ -103,7 +103,7 @@ export async function renameApiWorkspace(
 }
 
 function notAllowed({ requestId }: AppLoadContext): Response {
-  return problem("FORBIDDEN", { requestId, detail: "Your role does not allow changing the name." });
+  return problem("FORBIDDEN", { requestId, detail: "Your role doesn’t allow you to change the name." });
 }
 
 function requireId({ requestId }: AppLoadContext, id: string | undefined): string {

@@ -410,7 +410,7 @@ describe("invitations", () => {
       const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
       const refused = await browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
       expect([refused.status, refused.words]).toEqual([503, expect.stringContaining("couldn’t send the email")]);
-      expect(refused.words).toContain(`Request id ${refused.headers.get("x-request-id")}`);
+      expect(refused.words).toContain(`Request ID ${refused.headers.get("x-request-id")}`);
       expect(refused.text).toContain(`value="${email}"`);
     } finally {
       await web.stop();

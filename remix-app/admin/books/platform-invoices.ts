@@ -106,7 +106,7 @@ async function review(context: AppLoadContext, { typed, draft }: Entering): Prom
     schema: reviewAnswer,
   });
   if (answer.outcome === "not_issued_yet") {
-    const message = "This day is in the future. Enter an invoice once it is issued";
+    const message = "The issue date can’t be in the future";
     return { at: "form", typed, errors: { issuedOn: message } };
   }
   if (answer.outcome === "cannot_replace") return { at: "form", typed, errors: { [answer.param]: answer.message } };
@@ -130,7 +130,7 @@ async function record(
   const asked = confirmedChangeSchema.safeParse(Object.fromEntries(form));
   if (!asked.success) return again(unreadable(asked.error, form), 400);
   if (!confirms(asked.data.confirmation, draft.reference)) {
-    const message = "What you typed is not the invoice’s reference. Nothing was recorded.";
+    const message = "That isn’t the invoice’s reference. Nothing was recorded.";
     return again(refused({ message, field: "confirmation" }, form), 400);
   }
   const { appId: _, ...invoice } = draft;

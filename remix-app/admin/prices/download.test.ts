@@ -139,11 +139,11 @@ test("is bounded in bytes and in time", async () => {
 });
 
 test("survives a connection that breaks in the middle of a file", async () => {
-  await expect(download("/broken")).rejects.toThrow("could not be reached");
+  await expect(download("/broken")).rejects.toThrow("couldn’t be reached");
 });
 
 test("refuses a certificate of another host", async () => {
   await expect(downloadPrices(origin.replace(host, "other.example.com"), onTestServer)).rejects.toThrow(
-    "could not be reached",
+    "couldn’t be reached",
   );
 });

@@ -107,7 +107,7 @@ async function readText(
     for await (const piece of response) {
       bytes += piece.byteLength;
       if (bytes > mostBytes)
-        throw new UnreadablePrices(`${host} sent more than ${mostSourceText}: this is not a price file.`);
+        throw new UnreadablePrices(`${host} sent more than ${mostSourceText}: this isn’t a price file.`);
       pieces.push(piece);
     }
   } catch (error) {
@@ -118,6 +118,6 @@ async function readText(
 
 function failure(error: unknown, { host, signal }: { host: string; signal: AbortSignal }): UnreadablePrices {
   if (error instanceof UnreadablePrices) return error;
-  const why = signal.aborted ? "did not answer in time" : "could not be reached";
+  const why = signal.aborted ? "did not answer in time" : "couldn’t be reached";
   return new UnreadablePrices(`${host} ${why}. Try again, or download the file and use that.`);
 }

@@ -38,7 +38,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {unpriced.length > 0 ? (
           <details>
             <summary className="cursor-pointer font-medium">
-              {count(unpriced.length, "route")} with charges that a price here can't express
+              {count(unpriced.length, "route")} with charges that a price here can’t express
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {unpriced.map(({ model, providerId, source, fields }) => (

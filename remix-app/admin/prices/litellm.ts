@@ -126,6 +126,6 @@ function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];
   const [offer] = offers;
   if (!offer) return undefined;
-  if (offers.some(({ usd }) => usd !== offer.usd)) return { usd: null, note: "depends on the search's context size" };
+  if (offers.some(({ usd }) => usd !== offer.usd)) return { usd: null, note: "depends on the search’s context size" };
   return data.search_free_requests === undefined ? offer : { ...offer, note: "after a number of free searches" };
 }

@@ -63,12 +63,12 @@ const longestNumber = 100;
  */
 export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
   const decimal = text.length <= longestNumber ? readDecimalText(text) : null;
-  if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} is not a price` };
+  if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} isn’t a price` };
   const factor = { units: 10n ** BigInt(powerOfTen), scale: 0 };
   const usd = formatDecimal(multiply(parseDecimal(decimal), factor));
   const [whole = "", fraction = ""] = usd.replace(/^0+(?=\d)/, "").split(".");
   if (usd.startsWith("-") || whole.length > mostWholeDigits) {
-    return { usd: null, note: `${usd.slice(0, 40)} is not a price` };
+    return { usd: null, note: `${usd.slice(0, 40)} isn’t a price` };
   }
   if (fraction.length > mostDecimals) return { usd: null, note: `${usd} has more than ${mostDecimals} decimals` };
   return { usd: fraction ? `${whole}.${fraction}` : whole };

@@ -42,11 +42,11 @@ describe("LiteLLM's file", () => {
   test.each([
     ["1e-13", "0.0000001 has more than 6 decimals"],
     ["3.00000000000000001e-07", "0.300000000000000001 has more than 6 decimals"],
-    ["-1e-06", "-1 is not a price"],
-    ["1e6", "1000000000000 is not a price"],
-    ["1e-400", "1e-400 is not a price"],
+    ["-1e-06", "-1 isn’t a price"],
+    ["1e6", "1000000000000 isn’t a price"],
+    ["1e-400", "1e-400 isn’t a price"],
     [`0.${"0".repeat(98)}`, null],
-    [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} is not a price`],
+    [`0.${"0".repeat(99)}`, `0.${"0".repeat(38)} isn’t a price`],
   ])("marks %s, and does not round it", (text, note) => {
     const offer = note === null ? { usd: "0" } : { usd: null, note };
     expect(entry(`"input_cost_per_token": ${text}`)?.tiers[0]?.offers.inputUsd).toEqual(offer);
@@ -107,7 +107,7 @@ describe("LiteLLM's file", () => {
       entry(`"search_context_cost_per_query": {"search_context_size_low": 0.005, "search_context_size_high": ${high}}${more},
         "input_cost_per_token": 1e-06`)?.tiers[0]?.offers.requestFeeUsd;
     expect(fee("0.005")).toEqual({ usd: "0.005" });
-    expect(fee("0.012")).toEqual({ usd: null, note: "depends on the search's context size" });
+    expect(fee("0.012")).toEqual({ usd: null, note: "depends on the search’s context size" });
     expect(fee("0.005", ', "search_free_requests": {"count": 1500, "period": "day"}')).toEqual({
       usd: "0.005",
       note: "after a number of free searches",

@@ -15,7 +15,7 @@ export type PriceFile = { from: string; text: string };
 function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>): PriceSource {
   if ((text.match(/[,[{]/g) ?? []).length > mostValues) {
     throw new UnreadablePrices(
-      `${from} has more than ${mostValues.toLocaleString("en")} values: this is not a price file.`,
+      `${from} has more than ${mostValues.toLocaleString("en")} values: this isn’t a price file.`,
     );
   }
   let file: unknown;
@@ -25,7 +25,7 @@ function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>)
     repeated = repeatedNames(text);
   } catch {
     throw new UnreadablePrices(
-      `${from} is not JSON. Use models.dev's api.json or LiteLLM's model_prices_and_context_window.json.`,
+      `${from} isn’t JSON. Use models.dev’s api.json or LiteLLM’s model_prices_and_context_window.json.`,
     );
   }
   const record = isRecord(file) ? file : {};
@@ -35,7 +35,7 @@ function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>)
   if (providers) return { name: "models.dev", models: once(readModelsDev(providers, wanted)) };
   if (isLiteLlm(record)) return { name: "LiteLLM", models: once(readLiteLlm(record, wanted)) };
   throw new UnreadablePrices(
-    `${from} has no prices in a known form. Use models.dev's api.json or LiteLLM's model_prices_and_context_window.json.`,
+    `${from} has no prices in a known form. Use models.dev’s api.json or LiteLLM’s model_prices_and_context_window.json.`,
   );
 }
 

@@ -41,14 +41,14 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
           name="from"
           type="datetime-local"
           label="Valid from (UTC)"
-          hint="Empty: from the moment you confirm."
+          hint="Leave empty to start when you confirm."
           defaultValue={failed?.typed.from}
           error={failed?.fields.from?.[0]}
         />
         <Field
           name="reason"
           label="Reason"
-          hint="It goes into the audit log, for good."
+          hint="Recorded permanently in the audit log."
           maxLength={500}
           required
           autoComplete="off"
@@ -98,7 +98,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
           <span className="wrap-anywhere block text-muted text-small">{title}</span>
           {price.scheduled ? (
             <span className="block text-small text-warn">
-              A later price is scheduled. Change it on the model's page.
+              A later price is scheduled. Change it on the model’s page.
             </span>
           ) : null}
         </caption>

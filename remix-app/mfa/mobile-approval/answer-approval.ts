@@ -82,7 +82,7 @@ export async function answerApproval(
   const { attemptsLeft } = answer.data;
   const detail =
     attemptsLeft > 0
-      ? "That is not the code that the web page shows."
-      : "That is not the code that the web page shows. This request is locked: ask for a new one there.";
+      ? "That’s not the code shown on the web page."
+      : "That’s not the code shown on the web page. This request is locked: ask for a new one there.";
   throw problem("FORBIDDEN", { requestId, detail, members: { attemptsLeft } });
 }

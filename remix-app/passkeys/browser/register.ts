@@ -61,10 +61,10 @@ function refusedBy({ status, detail }: Refused): string | null {
 
 function wordsFor(error: unknown): string {
   if (error instanceof WebAuthnError && error.code === "ERROR_AUTHENTICATOR_PREVIOUSLY_REGISTERED") {
-    return "This device has a passkey of this account already. Choose another device or password manager.";
+    return "This device already has a passkey for your account. Choose another device or password manager.";
   }
   if (error instanceof Error && error.name === "NotAllowedError") {
-    return "No passkey was made: the prompt was closed or ran out of time. Try again when you are ready.";
+    return "No passkey was created: the prompt was closed or timed out. Try again when you’re ready.";
   }
-  return "Your browser could not make a passkey here. Try another browser or device.";
+  return "Your browser couldn’t create a passkey here. Try another browser or device.";
 }

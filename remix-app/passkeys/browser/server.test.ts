@@ -28,7 +28,7 @@ test("any other refusal is said where it happened", async () => {
 });
 
 test("a failure of ours says what to quote", async () => {
-  expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request id: request-1" });
+  expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
 });
 
 test("where nobody answers, that is said", async () => {

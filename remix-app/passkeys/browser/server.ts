@@ -25,7 +25,7 @@ export async function post<Body>(path: string, body: unknown): Promise<Answer<Bo
     const answer = await response.json().catch(() => ({}));
     if (response.ok) return { ok: true, body: answer };
     const { code, detail: why = unexpected, unknownPasskey = false, requestId } = answer;
-    const detail = response.status >= 500 && requestId ? `${why} Request id: ${requestId}` : why;
+    const detail = response.status >= 500 && requestId ? `${why} Request ID: ${requestId}` : why;
     // The page's own address leads into the challenge that is due now.
     return { ok: false, status: code === "MFA_REQUIRED" ? 0 : response.status, detail, unknownPasskey };
   } catch {

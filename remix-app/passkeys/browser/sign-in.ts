@@ -139,7 +139,7 @@ function offerPasskeys(section: HTMLElement): void {
   /** The widget blocks the button itself; beside it stands why. */
   function followBotToken(): void {
     if (!botToken || byButton) return;
-    note.textContent = botToken.ready() ? "" : "Passkeys wait for the check that you are a person.";
+    note.textContent = botToken.ready() ? "" : "Complete the check that you’re human to use a passkey.";
   }
 
   function say(message: string): void {
@@ -155,9 +155,9 @@ class Refusal extends Error {}
 function wordsFor(error: unknown): string {
   if (error instanceof Refusal) return error.message;
   if (error instanceof DOMException && error.name === "NotAllowedError") {
-    return "No passkey was used: the prompt was closed or ran out of time, or this device has no passkey for this site.";
+    return "No passkey was used: the prompt was closed or timed out, or this device has no passkey for this site.";
   }
-  return "Your browser could not use a passkey here. Use another way to sign in.";
+  return "Your browser couldn’t use a passkey here. Use another way to sign in.";
 }
 
 /** Lets the browser forget a passkey that no account has, where it can. */

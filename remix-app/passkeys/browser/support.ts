@@ -3,6 +3,6 @@ import { browserSupportsWebAuthn } from "@simplewebauthn/browser";
 /** Why this page cannot use passkeys; null where it can. */
 export function whyUnsupported(): string | null {
   if (!window.isSecureContext) return "Passkeys need a secure connection: open this page over https.";
-  if (!browserSupportsWebAuthn()) return "This browser does not support passkeys.";
+  if (!browserSupportsWebAuthn()) return "This browser doesn’t support passkeys.";
   return null;
 }

@@ -30,7 +30,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!change.success) return data(unreadable(change.error, form), { status: 400 });
   const { reason, confirmation } = change.data;
   if (!confirms(confirmation, block.address)) {
-    const message = "What you typed is not the blocked address, so nothing was changed.";
+    const message = "That isn’t the blocked address. Nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await liftAddressBlock(context, { admin, block: block.id, reason });
@@ -48,7 +48,7 @@ export default function ConsoleLiftBlockPage() {
         {active || failed ? (
           <ChangeForm
             effects={[
-              `From the moment you confirm, sign-ins and other attempts from ${address} are allowed again.`,
+              `Once you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
               "This block no longer makes the next one longer.",
               `Otherwise it expires on ${timeText(blockedUntil)}.`,

@@ -36,7 +36,7 @@ export default function ConsoleAddressBlocksPage() {
         >
           <AddressBlockTable
             blocks={found.blocks}
-            empty={term ? "This address was not blocked in the last 30 days." : "No address is blocked now."}
+            empty={term ? "This address wasn’t blocked in the last 30 days." : "No address is blocked now."}
           />
         </Card>
       ) : (

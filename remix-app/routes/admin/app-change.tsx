@@ -37,7 +37,7 @@ export async function action(args: ActionFunctionArgs) {
   if (!asked.success) return data({ secret: null, failed: unreadable(asked.error, form) }, { status: 400 });
   const { confirmation, version, ...change } = asked.data;
   if (!confirms(confirmation, app.name)) {
-    const message = "What you typed is not the app's name, so nothing was changed.";
+    const message = "That isn’t the app’s name. Nothing was changed.";
     const failed = refused({ message, field: "confirmation" }, form);
     return data({ secret: null, failed }, { status: 400 });
   }
@@ -62,7 +62,7 @@ export default function ConsoleAppChangePage() {
         <Card title="What will happen">
           <ChangeForm
             effects={effects(app)}
-            confirm={{ text: app.name, what: "the app's technical name" }}
+            confirm={{ text: app.name, what: "the app’s technical name" }}
             failed={failed}
             submit={title}
             cancelTo={`/admin/apps/${app.name}`}
@@ -70,16 +70,16 @@ export default function ConsoleAppChangePage() {
           >
             {step === "edit" ? <AppFields app={app} failed={failed} /> : null}
             {step === "rotate" ? (
-              <Select name="overlapSeconds" label="The secret of now" defaultValue="3600">
-                <option value="0">ends at once</option>
-                <option value="3600">works for another hour</option>
-                <option value="86400">works for another day</option>
+              <Select name="overlapSeconds" label="Current secret" defaultValue="3600">
+                <option value="0">Stops working immediately</option>
+                <option value="3600">Works for 1 more hour</option>
+                <option value="86400">Works for 24 more hours</option>
               </Select>
             ) : null}
             {step === "link" || step === "unlink" ? (
               <Field
                 name="workspace"
-                label="Workspace's id"
+                label="Workspace’s id"
                 autoComplete="off"
                 autoCapitalize="none"
                 spellCheck={false}

@@ -26,11 +26,11 @@ export default function ConsoleAppPage() {
   const base = `/admin/apps/${app.name}`;
   return (
     <ConsolePage title={app.displayName} lead={`${app.name} · ${app.kind}`}>
-      {done ? <Notice tone="good">The change is made, and holds from now on.</Notice> : null}
+      {done ? <Notice tone="good">Changes saved.</Notice> : null}
       {app.enabled ? null : <Notice tone="warn">This app is disabled: nobody can use it.</Notice>}
       <Card
         title="Registration"
-        lead="Where it lives, and the most that it may do."
+        lead="Origins and scopes."
         action={
           <div className="flex flex-wrap gap-3">
             <ButtonLink href={`${base}/edit`}>Edit</ButtonLink>
@@ -43,7 +43,7 @@ export default function ConsoleAppPage() {
         <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2">
           <div className="min-w-0">
             <dt className="text-muted text-small">Origins</dt>
-            {app.origins.length === 0 ? <dd>None: it signs nobody in</dd> : null}
+            {app.origins.length === 0 ? <dd>None, so it can’t sign anyone in</dd> : null}
             {app.origins.map((origin) => (
               <dd key={origin} className="break-all font-mono">
                 {origin}
@@ -58,7 +58,7 @@ export default function ConsoleAppPage() {
       </Card>
       <Card
         title="Secrets"
-        lead="The app proves itself by one. A rotation may leave the one before alive for a while."
+        lead="The app authenticates with a secret. After a rotation, the old one can keep working for a while."
         action={
           <ButtonLink href={`${base}/rotate`} variant="danger">
             Rotate secret
@@ -69,7 +69,7 @@ export default function ConsoleAppPage() {
           {app.secrets.map(({ createdAt, expiresAt }) => (
             <li key={createdAt} className={row}>
               <span>
-                Made <RelativeTime at={createdAt} />
+                Created <RelativeTime at={createdAt} />
               </span>
               <span className="text-muted">
                 {expiresAt ? (
@@ -88,7 +88,7 @@ export default function ConsoleAppPage() {
         <Card
           id="workspaces"
           title="Linked workspaces"
-          lead="It can act at the gateway in these, for members of theirs."
+          lead="Workspaces where the app can use the gateway on behalf of members."
           action={<ButtonLink href={`${base}/link`}>Link a workspace</ButtonLink>}
         >
           {app.workspaces.length === 0 ? <p className="text-muted">None yet.</p> : null}

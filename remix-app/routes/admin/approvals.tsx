@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleApprovalsPage() {
   const { count, waiting, nextCursor, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Approvals" lead="Workspaces that wait for approval to create keys.">
+    <ConsolePage title="Approvals" lead="Workspaces waiting for approval to create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card
         title={count === 0 ? "Waiting" : `Waiting (${countText(count)})`}

@@ -25,7 +25,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!asked.success) return data({ made: null, failed: unreadable(asked.error, form) }, { status: 400 });
   const { confirmation, ...app } = asked.data;
   if (confirmation !== app.name) {
-    const failed = refused({ message: "The two names differ, so nothing was registered." }, form);
+    const failed = refused({ message: "The names don’t match. Nothing was registered." }, form);
     return data({ made: null, failed }, { status: 400 });
   }
   const done = await addApp(context, { ...app, admin, scopes: scopesOf(form) });
@@ -40,7 +40,7 @@ export default function ConsoleNewAppPage() {
   const failed = answer?.failed ?? kept;
   if (answer?.made) {
     return (
-      <ConsolePage title="The app is registered" lead={answer.made.name}>
+      <ConsolePage title="App registered" lead={answer.made.name}>
         <AppSecret {...answer.made} />
       </ConsolePage>
     );
@@ -50,10 +50,10 @@ export default function ConsoleNewAppPage() {
       <Card title="What will happen">
         <ChangeForm
           effects={[
-            "From the moment you confirm, people can sign in to the app with their accounts here, at its origins alone.",
-            "It can do what its scopes allow and its users may. Its secret is shown once, on the next page.",
+            "Once you confirm, people can sign in to the app with their accounts, only at its origins.",
+            "It can do what its scopes and its users’ permissions allow. Its secret is shown once, on the next page.",
           ]}
-          confirm={{ text: "the app's name once more", what: "the technical name above" }}
+          confirm={{ text: "the app’s name once more", what: "the technical name above" }}
           failed={failed}
           submit="Register app"
           cancelTo="/admin/apps"
@@ -69,9 +69,9 @@ export default function ConsoleNewAppPage() {
             defaultValue={failed?.typed.name}
             error={failed?.fields.name?.[0]}
           />
-          <Select name="kind" label="Whose it is" defaultValue={failed?.typed.kind ?? "internal"}>
-            <option value="internal">Ours (internal)</option>
-            <option value="external">Somebody else's (external)</option>
+          <Select name="kind" label="Type" defaultValue={failed?.typed.kind ?? "internal"}>
+            <option value="internal">Internal (first-party)</option>
+            <option value="external">External (third-party)</option>
           </Select>
           <AppFields app={{ displayName: "", origins: [], scopes: ["profile"] }} failed={failed} />
         </ChangeForm>

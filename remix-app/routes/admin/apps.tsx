@@ -33,10 +33,10 @@ export default function ConsoleAppsPage() {
   const { search } = useLocation();
   const isWhole = nextCursor === null && !new URLSearchParams(search).has("cursor") && term === "";
   return (
-    <ConsolePage title="Apps" lead="Satellites of ours, and apps of others.">
+    <ConsolePage title="Apps" lead="First-party and third-party apps.">
       <Card
         title="Registered"
-        lead="An app signs people in here and acts within its scopes."
+        lead="Apps sign people in with their accounts here and act within their scopes."
         action={
           <ButtonLink href="/admin/apps/new" variant="primary">
             Register an app
@@ -45,12 +45,12 @@ export default function ConsoleAppsPage() {
       >
         {isWhole ? null : (
           <div className="mb-4">
-            <SearchForm label="Name of an app" term={term} />
+            <SearchForm label="App name" term={term} />
           </div>
         )}
         {apps.length === 0 ? (
           <p className="text-muted">
-            {term ? `No app matches “${term}”.` : "None yet. Register one before its first sign-in."}
+            {term ? `No app matches “${term}”.` : "No apps yet. Register one before its first sign-in."}
           </p>
         ) : null}
         <ul className="divide-y divide-line">

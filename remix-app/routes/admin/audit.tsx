@@ -40,7 +40,7 @@ export default function ConsoleAuditPage() {
   return (
     <ConsolePage
       title="Audit log"
-      lead="What admins did, and why, and which accounts their owners deleted. Nothing is ever taken out."
+      lead="What admins did and why, and accounts deleted by their owners. Entries are never removed."
     >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
@@ -65,7 +65,7 @@ export default function ConsoleAuditPage() {
         {lines.length > 0 ? (
           <AuditLines lines={lines} />
         ) : (
-          <p className="text-muted">{address || !first ? "No line matches these filters." : "Nothing was done yet."}</p>
+          <p className="text-muted">{address || !first ? "No entries match these filters." : "No entries yet."}</p>
         )}
       </Card>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">

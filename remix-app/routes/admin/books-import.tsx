@@ -62,7 +62,7 @@ export default function ConsoleImportPage() {
           <Field
             name="reason"
             label="Reason"
-            hint="It goes into the audit log, for good."
+            hint="Recorded permanently in the audit log."
             maxLength={500}
             required
             autoComplete="off"

@@ -45,7 +45,7 @@ export default function ConsoleNewInvoicePage() {
   return (
     <ConsolePage
       title={titles[entry.at]}
-      lead="A provider’s invoice or credit note to the platform. You review it once more before it is recorded."
+      lead="A provider’s invoice or credit note to the platform. You’ll review it before it’s recorded."
     >
       {entry.at === "review" ? <InvoiceReview entry={entry} base={base} /> : null}
       {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} base={base} /> : null}

@@ -33,7 +33,7 @@ export default function ConsoleInvoicesPage() {
   return (
     <ConsolePage
       title="Invoices"
-      lead="What providers invoice the platform. An invoice never changes once it is recorded."
+      lead="What providers invoice the platform. Recorded invoices can’t be changed."
       actions={
         <>
           <ButtonLink href="/admin/books">Books</ButtonLink>

@@ -43,7 +43,7 @@ export default function ConsoleProviderMonthPage() {
       </Card>
       <Card
         title="Workspaces"
-        lead="Whose runs the metered cost is. Costs that a workspace imported for itself don’t add to the platform’s books; they show where its runs are missing."
+        lead="Metered cost by workspace. Costs that a workspace imported itself don’t add to the platform’s books, but show where its runs are missing."
         action={<ButtonLink href={`${providerPage({ month, provider })}/workspaces.csv`}>Download CSV</ButtonLink>}
       >
         <BookWorkspaceTable workspaces={workspaces} />
@@ -61,6 +61,6 @@ export default function ConsoleProviderMonthPage() {
 
 function leadOf(state: keyof typeof stateWords, causes: number): string {
   return causes > 0
-    ? "The likeliest first. Amounts are what the provider charged beyond the metered cost."
+    ? "Most likely first. Amounts are what the provider charged beyond the metered cost."
     : stateWords[state].next;
 }

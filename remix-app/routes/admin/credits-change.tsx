@@ -52,7 +52,7 @@ export async function action(args: ActionFunctionArgs) {
   if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
   const { confirmation, ...change } = asked.data;
   if (!confirms(confirmation, owner.name)) {
-    const message = "What you typed is not the owner's name, so nothing was changed.";
+    const message = "That isn’t the owner’s name. Nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await changeCredits(args.context, { ...change, admin, payer: owner.payer, ownerId: owner.id, step });
@@ -79,7 +79,7 @@ export default function ConsoleCreditsChangePage() {
             effects={effects}
             confirm={{
               text: owner.name,
-              what: owner.payer === "workspace" ? "the workspace's name" : "the member's email",
+              what: owner.payer === "workspace" ? "the workspace’s name" : "the member’s email",
             }}
             failed={failed}
             submit={creditSteps[step].title}

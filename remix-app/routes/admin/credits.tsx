@@ -49,7 +49,7 @@ export default function ConsoleCreditsPage() {
           {
             label: "Reserved",
             value: <Credits amount={account?.reserved ?? null} />,
-            note: "Held by calls in progress",
+            note: "Held by requests in progress",
           },
           {
             label: "Available",
@@ -88,7 +88,7 @@ export default function ConsoleCreditsPage() {
           </a>
         </p>
       </Card>
-      <Card id="ledger" title="Ledger" lead="Every change of the balance, newest first.">
+      <Card id="ledger" title="Ledger" lead="Every change to the balance, newest first.">
         <CreditLedger entries={entries} />
         <PageNav label="Pages of the ledger" nextCursor={nextCursor} card="ledger" />
       </Card>

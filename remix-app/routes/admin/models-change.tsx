@@ -61,7 +61,7 @@ export async function action(args: ActionFunctionArgs) {
   }
   const id = scope.model.id || String(typed.id).trim();
   if (!confirms(confirmed.data.confirmation, id)) {
-    const message = "What you typed is not the model's id, so nothing was changed.";
+    const message = "That isn’t the model’s id. Nothing was changed.";
     return data({ preview: null, failed: refused({ message, field: "confirmation" }, form) }, { status: 400 });
   }
   const change = { ...asked.change, reason: confirmed.data.reason };
@@ -86,8 +86,8 @@ export default function ConsoleModelChangePage() {
           effects={effects}
           confirm={
             model.id === ""
-              ? { text: "the model's id once more", what: "the id that you chose above" }
-              : { text: model.id, what: "the model's id" }
+              ? { text: "the model’s id once more", what: "the id that you chose above" }
+              : { text: model.id, what: "the model’s id" }
           }
           failed={failed}
           submit={title}

@@ -81,7 +81,7 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
   return Promise.all(
     (files as File[]).map(async (file) => {
       if (file.size > mostSourceBytes) {
-        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}: this is not a price file.`);
+        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}: this isn’t a price file.`);
       }
       return { from: file.name, text: await file.text() };
     }),
@@ -97,7 +97,7 @@ async function apply(context: AppLoadContext, { admin, form }: { admin: Infrastr
   };
   if (!shown)
     return data(
-      { upload: refused({ message: "The review could not be read. Compare the prices again." }, form) },
+      { upload: refused({ message: "The review couldn’t be read. Compare the prices again." }, form) },
       { status: 400 },
     );
   const asked = reviewSchema.safeParse(Object.fromEntries(form));

@@ -17,7 +17,7 @@ import { ConsolePage } from "../../ui/console-page.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Make an override · Console");
+export const meta = pageTitle("Create override · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -43,37 +43,37 @@ export default function ConsoleNewOverridePage() {
   const failed = useActionData<typeof action>() ?? kept;
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
-    <ConsolePage title="Make an override" lead={email}>
+    <ConsolePage title="Create override" lead={email}>
       <Card title="What will happen">
         {lock ? (
           <Notice>{lock}</Notice>
         ) : (
           <ChangeForm
             effects={[
-              `From the moment you confirm, what blocks ${email} alone blocks it no more: bans, an email that is not confirmed, and limits on attempts by email.`,
-              "The password, bot challenges, blocks of addresses and the second factor are asked for as before.",
-              "It ends by itself, and you can revoke it at any time. Everything done under it is recorded.",
+              `Once you confirm, blocks on ${email} no longer apply: bans, an unconfirmed email, and limits on attempts for this email.`,
+              "The password, bot challenges, address blocks and the second factor still apply.",
+              "It expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
-            confirm={{ text: email, what: "the email that you override" }}
+            confirm={{ text: email, what: "the email of the override" }}
             failed={failed}
-            submit="Make override"
+            submit="Create override"
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           >
             <CheckBox
               name="normalLogin"
-              label="Normal login"
-              hint="They sign in with their password, past the blocks."
+              label="Password sign-in"
+              hint="They can sign in with their password despite the blocks."
               defaultChecked={isOn("normalLogin")}
             />
             <CheckBox
               name="recoveryEmail"
               label="Recovery email"
-              hint="You may send them a link and a code that sign in once."
+              hint="You can send them a link and a code. Either one signs them in once."
               defaultChecked={isOn("recoveryEmail")}
             />
             <Field
               name="lifetimeDays"
-              label="Days that it holds"
+              label="Valid for (days)"
               hint="1 to 30."
               inputMode="numeric"
               autoComplete="off"

@@ -60,17 +60,17 @@ export async function action(args: ActionFunctionArgs) {
 export default function ConsoleOverridePage() {
   const { email, override, step, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
-  const made = `The override holds since ${timeText(override.createdAt)}, made by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
+  const made = `Created on ${timeText(override.createdAt)} by ${override.createdBy ?? "a former admin"}: ${override.reason}.`;
   const effects =
     step === "send"
       ? [
-          `${email} gets an email with a link and a code. Either one signs in once, within 15 minutes. Administrators cannot see them.`,
+          `${email} gets an email with a link and a code. Either one signs in once, within 15 minutes. Administrators can’t see them.`,
           "Any earlier email stops working. Once used, it lifts a ban, confirms the email, and signs the account out of every device and app.",
           made,
         ]
       : [
-          `From the moment you confirm, ${email} is blocked again by whatever blocks it.`,
-          "Recovery emails sent under it stop working. Anyone already signed in stays signed in.",
+          `Once you confirm, ${email} is subject to its blocks again.`,
+          "Recovery emails sent with it stop working. Anyone already signed in stays signed in.",
           made,
         ];
   return (

@@ -16,7 +16,7 @@ export const meta = pageTitle("Recovery · Console");
 const doneWords: Record<string, string> = {
   new: "The override is in effect.",
   send: "We sent the recovery email. Its link and code work once, for 15 minutes. Earlier ones no longer work.",
-  revoke: "The override is revoked. Recovery emails sent under it no longer work.",
+  revoke: "The override is revoked. Recovery emails sent with it no longer work.",
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -36,7 +36,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleRecoveryPage() {
   const { asked, overview, lock, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Recovery" lead="Bring a person back who is locked out.">
+    <ConsolePage title="Recovery" lead="Help someone who is locked out of their account.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <Card title="Find an email">
         <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
@@ -61,9 +61,7 @@ export default function ConsoleRecoveryPage() {
           <RecoveryEventsCard events={overview.events} />
         </>
       ) : (
-        <p className="text-muted">
-          Search first. The email needs no account: a recovery makes one where there is none.
-        </p>
+        <p className="text-muted">Search for an email first. If it has no account, recovery creates one.</p>
       )}
     </ConsolePage>
   );

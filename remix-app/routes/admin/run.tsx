@@ -24,7 +24,7 @@ export default function ConsoleRunPage() {
     ["Workspace", workspace.name ?? "Deleted"],
     ["Workspace id", workspace.id],
   ];
-  if (memberEmail) more.push(["Member's email", memberEmail]);
+  if (memberEmail) more.push(["Member’s email", memberEmail]);
   const account = [billing.name, billing.account].filter(Boolean).join(", ");
   if (account) more.push(["Billed by", account]);
   return (

@@ -62,7 +62,7 @@ export default function ConsolePolicyPage() {
         {failed || open ? (
           <ChangeForm
             effects={effects}
-            confirm={{ text: subject.email ?? "", what: "the account's email" }}
+            confirm={{ text: subject.email ?? "", what: "the account’s email" }}
             failed={failed ?? kept}
             submit={title}
             cancelTo={base}
@@ -70,7 +70,7 @@ export default function ConsolePolicyPage() {
           />
         ) : (
           <div className="space-y-4">
-            <Notice>{lock ?? "The account is not in a state for this. Look at it again."}</Notice>
+            <Notice>{lock ?? "The account isn’t in a state for this. Look at it again."}</Notice>
             <ButtonLink href={base}>Back to the account</ButtonLink>
           </div>
         )}

@@ -73,16 +73,12 @@ export default function ConsoleUserPage() {
       <Card
         id="blocks"
         title="Address blocks"
-        lead="Active blocks of the account's recent addresses. If attempts came from another address, search for it."
+        lead="Active blocks of the account’s recent addresses. If attempts came from another address, search for it."
         action={<ButtonLink href="/admin/address-blocks">Find an address</ButtonLink>}
       >
-        <AddressBlockTable blocks={blocks} empty="None of the account's recent addresses is blocked." />
+        <AddressBlockTable blocks={blocks} empty="None of the account’s recent addresses is blocked." />
       </Card>
-      <Card
-        id="timeline"
-        title={cursor ? "Timeline, earlier" : "Timeline"}
-        lead="What its owner did, and what admins did to it."
-      >
+      <Card id="timeline" title={cursor ? "Timeline, earlier" : "Timeline"} lead="Actions by its owner and by admins.">
         <Timeline entries={timeline.entries} />
         <nav aria-label="Timeline" className="mt-4 flex gap-4 empty:hidden">
           {cursor ? (

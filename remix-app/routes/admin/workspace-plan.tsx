@@ -43,7 +43,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
   const { confirmation, ...change } = asked.data;
   if (!confirms(confirmation, workspace.name)) {
-    const message = "What you typed is not the workspace's name, so nothing was changed.";
+    const message = "That isn’t the workspace’s name. Nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await moveWorkspace(context, { ...change, admin, workspace: workspace.id });
@@ -92,7 +92,7 @@ export default function ConsoleWorkspacePlanPage() {
       <Card title="What will happen">
         <ChangeForm
           effects={effects}
-          confirm={{ text: workspace.name, what: "the workspace's name" }}
+          confirm={{ text: workspace.name, what: "the workspace’s name" }}
           failed={failed}
           submit={`Move to ${to.name}`}
           cancelTo={page}

@@ -61,9 +61,7 @@ export default function ConsoleWorkspacePage() {
             </a>
           </p>
         ) : (
-          <Notice tone="warn">
-            The plan {planId} does not exist: calls are refused. Move the workspace to a plan.
-          </Notice>
+          <Notice tone="warn">The plan {planId} doesn’t exist: calls are refused. Move the workspace to a plan.</Notice>
         )}
         {lock ? <p className="mt-3 text-muted">{lock}</p> : null}
       </Card>
@@ -71,8 +69,8 @@ export default function ConsoleWorkspacePage() {
         title="Credits"
         lead={
           plan?.payer === "member"
-            ? `${payerWords.member} pays from their own balance. The workspace's balance isn't used now.`
-            : "The workspace's balance pays for all calls."
+            ? `${payerWords.member} pays from their own balance. The workspace’s balance isn’t used now.`
+            : "The workspace’s balance pays for all calls."
         }
         action={<ButtonLink href={`/admin/credits/workspace/${id}`}>Open credits</ButtonLink>}
       >
@@ -81,7 +79,7 @@ export default function ConsoleWorkspacePage() {
             Balance <Credits amount={account.balance} />, available <Credits amount={account.available} />
           </p>
         ) : (
-          <p className="text-muted">The account is not open yet.</p>
+          <p className="text-muted">The account isn’t open yet.</p>
         )}
         {plan?.payer === "member" ? (
           <ul className="mt-3 space-y-1">
@@ -112,7 +110,7 @@ export default function ConsoleWorkspacePage() {
             Approved <RelativeTime at={approvedAt} /> by {approvedBy ?? "the operator"}.
           </p>
         ) : (
-          <p className="text-muted">Not approved: members can't create or rotate keys.</p>
+          <p className="text-muted">Not approved: members can’t create or rotate keys.</p>
         )}
       </Card>
     </ConsolePage>

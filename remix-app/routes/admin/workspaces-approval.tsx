@@ -56,7 +56,7 @@ export async function action(args: ActionFunctionArgs) {
   if (!change.success) return data(unreadable(change.error, form), { status: 400 });
   const { reason, confirmation, requestedAt } = change.data;
   if (!confirms(confirmation, workspace.name)) {
-    const message = "What you typed is not the workspace's name, so nothing was changed.";
+    const message = "That isn’t the workspace’s name. Nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await decideApproval(args.context, { admin, step, workspace, requestedAt, reason });
@@ -91,7 +91,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
   switch (step) {
     case "approve":
       return [
-        `From the moment you confirm, members of ${name} who manage keys can create and rotate them.`,
+        `Once you confirm, members of ${name} who manage keys can create and rotate them.`,
         `Its owners: ${owners.filter(Boolean).join(", ") || "none"}. ${keys}`,
         ...asked,
         ...(request ? [`${emails} that says so, without your reason.`] : []),
@@ -100,11 +100,11 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       return [
         `${name} remains unapproved and may request approval again. ${keys}`,
         ...asked,
-        `${emails}. They see your reason in it and on the workspace's API keys page.`,
+        `${emails}. They see your reason in it and on the workspace’s API keys page.`,
       ];
     case "withdraw":
       return [
-        `From the moment you confirm, members of ${name} can no longer create or rotate keys.`,
+        `Once you confirm, members of ${name} can no longer create or rotate keys.`,
         `${keys} They keep working.`,
         ...(approvedAt
           ? [`It has been approved since ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
@@ -129,7 +129,7 @@ export default function ConsoleApprovalPage() {
         ) : (
           <ChangeForm
             effects={effects}
-            confirm={{ text: name, what: "the workspace's name" }}
+            confirm={{ text: name, what: "the workspace’s name" }}
             failed={failed ?? kept}
             submit={title}
             cancelTo={back}

@@ -27,17 +27,17 @@ export default function ConsoleWorkspacesPage() {
     <ConsolePage title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <WaitingNotice waiting={waiting} />
-      <SearchCard title="Find a workspace" label="Name, id, or a member's email" term={term} />
+      <SearchCard title="Find a workspace" label="Name, id, or a member’s email" term={term} />
       <Card
-        title={term ? `Workspaces that match “${term}”` : "Workspaces that may make keys"}
+        title={term ? `Workspaces that match “${term}”` : "Workspaces that can create keys"}
         lead={more ? "These are the first 50. Search for more of the name to narrow them." : undefined}
       >
         <WorkspaceTable
           workspaces={workspaces}
           empty={
             term
-              ? "No workspace matches. Look for a part of its name, its whole id, or a member's email."
-              : "No workspace may yet. Search for one to approve."
+              ? "No workspace matches. Search for part of its name, its full ID, or a member’s email."
+              : "No workspaces approved yet. Search for one to approve."
           }
         />
       </Card>

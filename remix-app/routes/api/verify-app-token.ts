@@ -12,6 +12,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const signedIn = await finishSignIn(context, await readJson(request, { schema: verifyRequest, requestId }));
   if (signedIn) return Response.json(signedIn);
-  const detail = "This sign-in was used already, is too old, or was started in another browser. Sign in again.";
+  const detail = "This sign-in was already used, has expired, or was started in another browser. Sign in again.";
   throw problem("UNAUTHENTICATED", { requestId, detail });
 }

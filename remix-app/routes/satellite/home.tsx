@@ -46,7 +46,7 @@ export default function SatelliteHomePage() {
     >
       <section className="space-y-3">
         <h2 className="font-semibold text-large">Your workspaces</h2>
-        {workspaces.length === 0 ? <p className="text-muted">You belong to no workspace yet.</p> : null}
+        {workspaces.length === 0 ? <p className="text-muted">You’re not in a workspace yet.</p> : null}
         <ul className="space-y-2">
           {workspaces.map(({ id, name, role }) => (
             <li key={id} className="rounded-card border border-line bg-surface p-3">

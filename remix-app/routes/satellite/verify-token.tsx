@@ -47,7 +47,7 @@ export default function VerifyTokenPage() {
         title={
           startedHere ? "Signing you in" : name ? <Address>{`Continue as ${name}?`}</Address> : "Continue signing in?"
         }
-        lead={startedHere ? undefined : "This sign-in was not started in this browser. Go on only if it was you."}
+        lead={startedHere ? undefined : "This sign-in wasn’t started in this browser. Continue only if you started it."}
         themeSwitch={false}
       >
         <form
@@ -79,8 +79,8 @@ export default function VerifyTokenPage() {
 function LinkIsOver() {
   return (
     <EntryPage
-      title="This sign-in is over"
-      lead="It was used already, is too old, or was started in another browser."
+      title="This sign-in has expired"
+      lead="It was already used, has expired, or was started in another browser."
       themeSwitch={false}
     >
       <ButtonLink href="/sign-in" variant="primary" className="w-full">

@@ -27,7 +27,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const id = params.workspaceId;
   // In another tab somebody else has signed in since.
   if (form.has("person") && form.get("person") !== user.id) {
-    const error = `You are signed in as ${user.email ?? user.name ?? "somebody else"} now. Nothing was changed: save it again to go on as them.`;
+    const error = `You’re signed in as ${user.email ?? user.name ?? "somebody else"} now. Nothing was changed. Save again to continue as this account.`;
     return data({ name, error }, { status: 409 });
   }
   if (await renameOwnWorkspace(context, { request, id, name })) throw redirect(`/w/${id}?renamed`, 303);
@@ -39,7 +39,7 @@ export default function SatelliteWorkspacePage() {
   const answer = useActionData<typeof action>();
   return (
     <EntryPage title={workspace.name} lead={`Your role here: ${workspace.role}`} themeSwitch={false}>
-      {renamed && !answer ? <Notice tone="good">The name is changed, here and on the platform.</Notice> : null}
+      {renamed && !answer ? <Notice tone="good">Name changed, here and on the platform.</Notice> : null}
       <ErrorSummary id="rename-error" fields={{ name: answer?.error }} />
       {workspace.permissions.includes("manage_workspace_settings") ? (
         <form method="post" action={`/w/${workspace.id}`} noValidate data-once className="space-y-4">
@@ -55,7 +55,7 @@ export default function SatelliteWorkspacePage() {
           <Button>Save name</Button>
         </form>
       ) : (
-        <p className="text-muted">Your role does not allow changing the name.</p>
+        <p className="text-muted">Your role doesn’t allow you to change the name.</p>
       )}
       <p>
         <a className="link" href="/">

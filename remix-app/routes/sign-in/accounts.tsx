@@ -75,7 +75,7 @@ async function enter(
       return data({ message: "That account is no longer signed in in this browser." }, { status: 404 });
     case "unavailable":
       return data(
-        { message: "We cannot switch right now. Nobody was signed out. Try again in a moment." },
+        { message: "We can’t switch accounts right now. You’re still signed in. Try again in a moment." },
         { status: 503 },
       );
   }
@@ -89,14 +89,14 @@ async function signOut(context: AppLoadContext, accountId: string | undefined) {
   if (outcome.status === "signed_out") throw redirect(outcome.redirectTo, 303);
   if (outcome.status === "no_device") throw redirect("/login", 303);
   if (outcome.status === "no_account") throw redirect("/accounts", 303);
-  return data({ message: "We cannot sign you out right now. Try again in a moment." }, { status: 503 });
+  return data({ message: "We can’t sign you out right now. Try again in a moment." }, { status: 503 });
 }
 
 export default function AccountsPage() {
   const { accounts, returnUrl, full, refused } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <EntryPage title="Choose an account" lead="These accounts are kept in this browser.">
+    <EntryPage title="Choose an account" lead="Accounts you’ve signed in to in this browser.">
       <ErrorSummary id="accounts-error" form={failed?.message} />
       {refused ? (
         <Notice tone="warn">

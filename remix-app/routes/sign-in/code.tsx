@@ -26,7 +26,7 @@ import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
-export const meta = pageTitle("Sign in by an emailed code");
+export const meta = pageTitle("Sign in with an emailed code");
 
 /** `/login/code`, and `/add-account/code` for people who stay signed in to another account. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -134,11 +134,12 @@ export default function EmailCodePage() {
     );
   }
   return (
-    <EntryPage title="Sign in by an emailed code" lead="We send a code to your email. Enter it in this browser.">
+    <EntryPage title="Sign in with an emailed code" lead="We’ll email you a code to enter in this browser.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       {expired && !answer ? (
         <Notice tone="warn">
-          The code has expired, or another browser asked for it. Ask for one here and enter it in this browser.
+          The code has expired, or was requested in another browser. Request a new code here and enter it in this
+          browser.
         </Notice>
       ) : null}
       <Form method="post" id={form.id} noValidate data-once className="space-y-5">

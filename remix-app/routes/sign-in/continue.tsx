@@ -78,7 +78,7 @@ export default function ContinuePage() {
   if (!app?.enabled) {
     return (
       <EntryPage
-        title={app ? `${app.displayName} is turned off` : "This app is not registered"}
+        title={app ? `${app.displayName} is turned off` : "This app isn’t registered"}
         lead={
           app
             ? "You can’t sign in to it until it’s turned on again. Contact the app’s owner."

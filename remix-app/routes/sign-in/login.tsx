@@ -82,7 +82,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (error) {
     await whenDue();
     const failure = generalFailure(error);
-    const message = failure?.message ?? "That email and password do not match an account. Check both and try again.";
+    const message = failure?.message ?? "That email and password don’t match an account. Check both and try again.";
     return data(reply(message), { status: failure?.status ?? 400 });
   }
   throw await completeSignIn(context, { method: "password", destination, password });
@@ -115,23 +115,23 @@ export default function SignInPage() {
       <ErrorSummary id={form.errorId} form={form.errors ?? oauthErrors} fields={fieldErrors({ email, password })} />
       {signedOutHereOnly ? (
         <Notice tone="warn">
-          You are signed out in this browser. The sign-in service did not answer, so a copy of this session that someone
-          else holds may still work. If there could be one,{" "}
+          You’re signed out in this browser, but the sign-in service didn’t respond. If someone else may have a copy of
+          this session,{" "}
           <a className="link" href="/forgot-password">
             reset your password
           </a>
-          : it ends every session.
+          to end every session.
         </Notice>
       ) : null}
       {added?.again ? (
         <Notice tone="warn">
           {added.email ? <strong className="font-semibold">{added.email}</strong> : "This account"} is signed out. Sign
-          in to it again.
+          in again.
         </Notice>
       ) : null}
-      {deleted ? <Notice tone="good">Your account is deleted, and you are signed out everywhere.</Notice> : null}
+      {deleted ? <Notice tone="good">Your account was deleted and you’re signed out everywhere.</Notice> : null}
       {dropped ? (
-        <Notice tone="warn">The page you came from is not one of ours, so you will start at home.</Notice>
+        <Notice tone="warn">The page you came from isn’t part of this site, so you’ll continue to Home.</Notice>
       ) : null}
       <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
         <Form method="post" id={form.id} noValidate data-once className="space-y-5">

@@ -13,15 +13,15 @@ export default function QrOpenPage() {
     <>
       <EntryPage
         title="Scan this code with the app"
-        lead={`This link only works in the ${name} app. Nothing has happened yet.`}
+        lead={`This link only works in the ${name} app. Nothing has changed yet.`}
       >
         <ol className="list-decimal space-y-2 pl-5">
-          <li>Open the {name} app on the phone where you are signed in.</li>
+          <li>Open the {name} app on the phone where you’re signed in.</li>
           <li>Choose “Scan a code”, and point the camera at the code in your other browser.</li>
-          <li>Approve only what you asked for yourself, a moment ago.</li>
+          <li>Approve only a request you just made yourself.</li>
         </ol>
         <p className="text-muted">
-          Did somebody send you this link? Then do not approve it: they want a session of your account.
+          Did someone send you this link? Don’t approve it: they could get into your account.
         </p>
         <ButtonLink href="/" className="w-full">
           Go to Home

@@ -70,9 +70,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  rejected: "It was rejected: on the phone, or because the phone has signed out since.",
-  expired: "That code is too old. Each one is good for two minutes.",
-  consumed: "That code was used already.",
+  rejected: "The request was rejected on the phone, or the phone has since signed out.",
+  expired: "That code expired. Codes expire after 2 minutes.",
+  consumed: "That code was already used.",
 };
 
 export default function QrPage() {
@@ -86,7 +86,7 @@ export default function QrPage() {
       lead={
         open
           ? `Scan the code with the ${name} app and approve it there. It expires in 2 minutes.`
-          : "Your phone gives this browser a new session, as recent as your sign-in on the phone. You don't have to type anything."
+          : "This browser gets a new session, as recent as your sign-in on the phone. There’s nothing to type."
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}

@@ -59,7 +59,7 @@ export default function ResetPasswordPage() {
   const [form, { password }] = useForm<{ password: string }>({ id: "reset-password", lastResult: answer?.result });
   if (answer?.review) {
     return (
-      <EntryPage title="Your password is changed" lead="All other devices and apps have been signed out.">
+      <EntryPage title="Password changed" lead="All other devices and apps have been signed out.">
         <h2 className="font-semibold text-large">Review account access</h2>
         <AccessForm {...answer.review} returnUrl={returnUrl} />
         <p>

@@ -70,12 +70,12 @@ export async function action({ request, context }: ActionFunctionArgs) {
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
   if (error?.code === "weak_password") {
-    const fields = { password: ["Choose a password that is harder to guess"] };
+    const fields = { password: ["Choose a password that’s harder to guess"] };
     return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
   }
   if (error && !known) {
     const failure = generalFailure(error);
-    const message = failure?.message ?? "We could not create an account with this. Check the address and try again.";
+    const message = failure?.message ?? "We couldn’t create an account with this email. Check it and try again.";
     return data(submission.reply({ formErrors: [message], hideFields: ["password"] }), {
       status: failure?.status ?? 400,
     });

@@ -90,14 +90,14 @@ export default function BudgetsPage() {
     <StudioPage
       workspace={workspace}
       title="Budgets"
-      lead={`Monthly spending limits, in dollars that providers charge. They reset on ${timeText(endsAt)}.`}
+      lead={`Monthly limits on provider cost, in USD. They reset on ${timeText(endsAt)}.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (
         <Notice tone="warn">
-          This budget was changed while you were at it:{" "}
-          {answer.meanwhile.limitUsd === null ? "it is taken away" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}
-          . Nothing of yours is saved yet. Save again to put yours in its place.
+          Someone changed this budget while you were editing it:{" "}
+          {answer.meanwhile.limitUsd === null ? "it was removed" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}.
+          Nothing of yours is saved yet. Save again to put yours in its place.
         </Notice>
       ) : null}
       {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}
@@ -121,17 +121,17 @@ export default function BudgetsPage() {
       <Card title="When a budget is used up">
         <ul className="max-w-prose list-disc space-y-1.5 pl-5">
           <li>
-            A call whose maximum cost is more than what is left is refused with 402{" "}
-            <code className="font-mono text-small">budget_exceeded</code>, until the next month or a higher limit. So
-            calls may be refused shortly before all of it is spent.
+            A request is refused if its maximum cost exceeds what’s left, with 402{" "}
+            <code className="font-mono text-small">budget_exceeded</code>, until the budget resets or you raise it.
+            Requests can be refused before all of it is spent.
           </li>
           <li>
-            Calls in progress hold their maximum cost. When they end, their actual cost is charged and the rest is
+            Requests in progress hold their maximum cost. When they end, their actual cost is charged and the rest is
             released.
           </li>
           <li>
-            At 50 and 80%, and when calls are refused or all is spent, the workspace's owners and members who manage its
-            AI policy get an email. For a key's budget, members who manage keys get it too.
+            We email the workspace’s owners and the members who manage its AI policy at 50%, at 80%, and when requests
+            are refused. For an API key’s budget, members who manage API keys get the email too.
           </li>
         </ul>
       </Card>
@@ -154,8 +154,8 @@ function openForm(open: OpenBudget | null, budgets: Budget[]): OpenBudget | null
 }
 
 function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string | null }): string {
-  if (name === null) return "The budget is changed.";
+  if (name === null) return "Budget changed.";
   return limitUsd === null
-    ? `${name} has no budget any more.`
+    ? `${name} no longer has a budget.`
     : `The budget of ${name} is ${exactUsd(limitUsd)} a month.`;
 }

@@ -109,7 +109,7 @@ export default function CostsPage() {
           title="Compared with metering"
           lead={
             hidden
-              ? "This workspace hides what runs cost, so there is nothing to compare with."
+              ? "This workspace hides provider costs of runs, so there’s nothing to compare."
               : "What the gateway’s runs cost in this range, by provider."
           }
           action={
@@ -167,7 +167,7 @@ export default function CostsPage() {
           imports={`/workspaces/${workspace.id}/ai/costs/imports`}
           empty={
             filtered ? (
-              <p>No record is like that in this range.</p>
+              <p>No records match in this range.</p>
             ) : (
               <ImportGuide gatewayUrl={gatewayUrl} workspaceId={workspace.id} />
             )

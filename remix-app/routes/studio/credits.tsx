@@ -43,8 +43,8 @@ export default function CreditsPage() {
       title="Credits"
       lead={
         own
-          ? "In this workspace each member pays from their own balance; this is yours. A key's calls are paid by the member who created it."
-          : "All calls of this workspace are paid from its balance, those of registered apps aside."
+          ? "Each member pays from their own balance, and this is yours. Requests with an API key are paid by the member who created it."
+          : "Requests in this workspace are paid from its credit balance. Requests from external apps aren’t billed."
       }
       actions={
         <ButtonLink href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}>
@@ -58,21 +58,20 @@ export default function CreditsPage() {
           {
             label: own ? "Your available credits" : "Available",
             value: <Credits amount={paying?.available ?? null} />,
-            note: paying ? "Now" : "The account is opened by the first call",
+            note: paying ? "Now" : "The first request opens the account",
           },
           { label: "Balance", value: <Credits amount={paying?.balance ?? null} />, note: "Now" },
           {
             label: "Reserved",
             value: <Credits amount={paying?.reserved ?? null} />,
-            note: "Held by calls under way",
+            note: "Held by requests in progress",
           },
           { label: "Used", value: <Credits amount={totals.usedCredits} />, note: "In this range" },
         ]}
       />
       {other ? (
         <p className="text-muted">
-          {own ? "The workspace's own balance, which pays for nothing now" : "Your own balance"}:{" "}
-          <Credits amount={other.balance} />
+          {own ? "The workspace’s balance, not used now" : "Your own balance"}: <Credits amount={other.balance} />
         </p>
       ) : null}
       <Card title="In this range">
@@ -82,8 +81,8 @@ export default function CreditsPage() {
         title="Ledger"
         lead={
           own
-            ? "Changes of your balance. It pays in your other free workspaces, too: their runs are not listed here, but have changed what is left."
-            : "Every change of the balance, the newest first."
+            ? "Changes to your balance. It also pays in your other workspaces on this plan: their runs aren’t listed here, but change what’s left."
+            : "Every change to the balance, newest first."
         }
       >
         <div className="space-y-4">

@@ -85,21 +85,26 @@ interface FieldText {
 }
 
 const fields: FieldText[] = [
-  { name: "name", label: "Name", hint: "The program that will use it.", required: true },
+  { name: "name", label: "Name", hint: "The app that will use it.", required: true },
   { name: "environment", label: "Environment", hint: "Such as production or staging. Optional." },
-  { name: "expiresOn", label: "Expires on", type: "date", hint: "Optional. The day begins at midnight UTC." },
-  { name: "monthlyBudgetUsd", label: "Monthly budget in dollars", hint: "Optional. Calls beyond it are refused." },
+  {
+    name: "expiresOn",
+    label: "Expires on",
+    type: "date",
+    hint: "Optional. The key stops working on this day at 00:00 UTC.",
+  },
+  { name: "monthlyBudgetUsd", label: "Monthly budget in USD", hint: "Optional. Requests beyond it are refused." },
   {
     name: "entityId",
     label: "Entity label",
-    hint: "Optional. Labels every call of the key, such as customer:7. The label's budget then applies to them.",
+    hint: "Optional. Labels every request with the key, such as customer:7. The label’s budget then applies.",
   },
-  { name: "requestsPerMinute", label: "Requests a minute", hint: "Optional." },
-  { name: "tokensPerMinute", label: "Tokens a minute", hint: `Optional. ${tokenLimitHint}` },
+  { name: "requestsPerMinute", label: "Requests per minute", hint: "Optional." },
+  { name: "tokensPerMinute", label: "Tokens per minute", hint: `Optional. ${tokenLimitHint}` },
   {
     name: "allowedAddresses",
     label: "Addresses",
-    hint: "Optional. Addresses or networks, separated by spaces; calls from elsewhere are refused.",
+    hint: "Optional. IP addresses or CIDR ranges, separated by spaces. Requests from elsewhere are refused.",
   },
 ];
 
@@ -113,14 +118,14 @@ export default function NewKeyPage() {
       <StudioPage workspace={workspace} title="Keys">
         <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
         <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
-          I have copied it
+          I’ve copied it
         </Link>
       </StudioPage>
     );
   }
   return (
     <StudioPage workspace={workspace} title="Keys">
-      <Card title="New key" lead="It is shown once. Limits can only narrow what the workspace allows.">
+      <Card title="New key" lead="The key is shown once. Its limits can only narrow what the workspace allows.">
         <PostForm noValidate preventScrollReset className="max-w-160 space-y-5">
           <DefaultSubmit>Create key</DefaultSubmit>
           <ErrorSummary id="new-key-error" fields={errors} />
@@ -137,14 +142,14 @@ export default function NewKeyPage() {
           <ModelPicker
             view={answer?.picker ?? picker}
             plan={plan}
-            legend="Models that the key may call"
+            legend="Allowed models"
             words={{ all: "All models of the workspace, including new ones", selected: "Only selected models" }}
             error={errors.models}
           />
           <CheckBox
             name="strict"
             label="Strict mode"
-            hint="Refuse calls with fields or tools that the model's provider does not support. Otherwise they are left out, and the answer names them."
+            hint="Refuse requests with fields or tools that the model’s provider doesn’t support. Otherwise they’re left out, and the response names them."
             defaultChecked={typed.strict === "on"}
           />
           <div className="flex flex-wrap gap-3">

@@ -30,7 +30,7 @@ const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(8
 const overlaps = [
   { seconds: 3_600, label: "In one hour" },
   { seconds: 86_400, label: "In one day" },
-  { seconds: 0, label: "Now: programs that use it are refused from their next call" },
+  { seconds: 0, label: "Now: apps that use it stop working immediately" },
 ] as const;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -59,7 +59,7 @@ export default function RotateKeyPage() {
       <StudioPage workspace={workspace} title="API keys">
         <NewSecret {...issued} baseUrl={gatewayUrl} />
         <Link to={list} className={buttonClass("secondary")}>
-          I have copied it
+          I’ve copied it
         </Link>
       </StudioPage>
     );
@@ -68,7 +68,7 @@ export default function RotateKeyPage() {
     <StudioPage workspace={workspace} title="API keys">
       <Card
         title={`Rotate ${key.name}`}
-        lead="Creates a new secret with the same limits, budget, models, addresses and app. What was spent this month counts for both. The new secret is shown once."
+        lead="Creates a new secret with the same limits, budget, models, addresses and app. This month’s spend carries over. The new secret is shown once."
       >
         <div className="space-y-5">
           <p className="text-muted">
@@ -85,8 +85,8 @@ export default function RotateKeyPage() {
             <>
               <Notice tone="warn">
                 {approved
-                  ? "This key has ended or was already rotated. Nothing was changed."
-                  : "This workspace has no approval to create or rotate keys."}
+                  ? "This key no longer works or was already rotated. Nothing was changed."
+                  : "This workspace isn’t approved to create or rotate API keys."}
               </Notice>
               <Link to={list} className={buttonClass("secondary")}>
                 Back to keys

@@ -59,7 +59,7 @@ export default function KeysPage() {
     <StudioPage
       workspace={workspace}
       title="API keys"
-      lead="Your programs call the gateway with these. A key is shown once, when it is created. Amounts are for this month (UTC) and include the keys that a key replaced."
+      lead="Use these to call the gateway. Each key is shown once, when you create it. Spend is for this month (UTC) and includes the keys it replaced."
       actions={
         <>
           {keys.length > 0 ? (
@@ -75,7 +75,7 @@ export default function KeysPage() {
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
-      {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} has ended already. Nothing was changed.</Notice> : null}
+      {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} no longer works. Nothing was changed.</Notice> : null}
       {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
       <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} now={now} />

@@ -78,7 +78,7 @@ export default function PlaygroundPage() {
     <StudioPage
       workspace={workspace}
       title="Playground"
-      lead="Try a model with your own session. Each answer is a run of this workspace, metered and billed as any other."
+      lead="Try a model as yourself. Each answer is a run in this workspace, metered and billed like any other."
     >
       <nav aria-label="Kind of model" className="flex flex-wrap gap-2">
         {kinds.map((each) => (
@@ -94,7 +94,7 @@ export default function PlaygroundPage() {
       </nav>
       {kept === null ? null : (
         <Notice>
-          This workspace keeps what is asked and answered with each run, for {kept} {kept === 1 ? "day" : "days"}.
+          This workspace keeps the prompts and answers of each run for {kept} {kept === 1 ? "day" : "days"}.
         </Notice>
       )}
       {more || term ? (
@@ -105,14 +105,13 @@ export default function PlaygroundPage() {
       ) : null}
       {models === null ? (
         <Notice tone="warn">
-          The gateway did not list its models. Reload this page in a moment. If that does not help, ask an administrator
-          of this service.
+          We couldn’t load the models. Reload this page in a moment. If that doesn’t help, contact an administrator.
         </Notice>
       ) : models.length === 0 && !none ? (
-        <Notice>No model matches “{term}”. Look for a part of its name or its id.</Notice>
+        <Notice>No model matches “{term}”. Search for part of its name or ID.</Notice>
       ) : models.length === 0 ? (
         <Notice>
-          This workspace may use no model of this kind. Its policy and its plan decide that; ask an owner.
+          This workspace can’t use any model of this kind. Its plan or AI policy doesn’t allow one. Ask an owner.
         </Notice>
       ) : (
         <Panel key={kind} kind={kind} answer={answer} {...panel} models={models} />

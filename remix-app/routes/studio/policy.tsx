@@ -75,7 +75,8 @@ export default function PolicyPage() {
       title="AI policy"
       lead={
         <>
-          What calls of this workspace may use, and what is kept of them. A change applies from the next call.
+          Which models this workspace can use, its rate limits, and what’s kept of its requests. Changes apply from the
+          next request.
           {policy.updatedAt ? (
             <>
               {" "}
@@ -86,12 +87,12 @@ export default function PolicyPage() {
         </>
       }
     >
-      {saved && !answer ? <Notice tone="good">The policy is saved.</Notice> : null}
+      {saved && !answer ? <Notice tone="good">Policy saved.</Notice> : null}
       {answer?.meanwhile ? (
         <Notice tone="warn">
           <p>
-            {answer.meanwhile.updatedBy ?? "Somebody"} changed the policy while you were at it. Nothing of yours is
-            saved yet. Save again to put yours in its place:
+            {answer.meanwhile.updatedBy ?? "Somebody"} changed the policy while you were editing it. Your changes aren’t
+            saved yet. Save again to replace theirs:
           </p>
           <ul className="mt-1.5 list-disc space-y-1 pl-5">
             {answer.meanwhile.differences.map(({ label, theirs, yours }) => (
@@ -112,7 +113,7 @@ export default function PolicyPage() {
           readAt={answer ? answer.readAt : policy.updatedAt}
         />
       ) : (
-        <Card title="Rules" lead="Your role does not allow changing them. Ask someone who manages the AI policy.">
+        <Card title="Rules" lead="Your role doesn’t allow you to change them. Ask someone who manages the AI policy.">
           <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />
         </Card>
       )}

@@ -39,7 +39,7 @@ export default function RunsPage() {
     <StudioPage
       workspace={workspace}
       title="Runs"
-      lead="Each call of the gateway: who asked, what it used and what it cost. Never what was said."
+      lead="Every request to the gateway, with tokens, latency and cost. Prompts and answers aren’t shown here."
       actions={<ButtonLink href={`${path}.csv${searchWith(search, {})}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} optional />

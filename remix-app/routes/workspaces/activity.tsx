@@ -17,10 +17,11 @@ export const meta = pageTitle<typeof loader>((data) => `Activity · ${data?.work
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
   const { requestId } = context;
-  if (!workspace.isOwner) throw problem("FORBIDDEN", { requestId, detail: "A workspace's owners read its activity." });
+  if (!workspace.isOwner)
+    throw problem("FORBIDDEN", { requestId, detail: "Only owners can see a workspace’s activity." });
   const given = new URL(request.url).searchParams.get("before");
   if (given !== null && !/^\d{1,18}$/.test(given)) {
-    throw problem("INVALID_REQUEST", { requestId, detail: "This page of the log does not exist." });
+    throw problem("INVALID_REQUEST", { requestId, detail: "This page of the log doesn’t exist." });
   }
   const place = { workspaceId: workspace.id, requestId };
   const log = await listLogEntries(user, { ...place, before: given === null ? null : Number(given) });
@@ -43,10 +44,10 @@ export default function ActivityPage() {
     <WorkspacePage
       workspace={workspace}
       title="Activity"
-      lead="What was changed in this workspace, and by whom. Only its owners see this."
+      lead="Changes to this workspace and who made them. Only owners can see this."
     >
       <Panel>
-        {entries.length === 0 ? <p className="text-muted">Nothing has been changed yet.</p> : null}
+        {entries.length === 0 ? <p className="text-muted">No changes yet.</p> : null}
         <ul>
           {entries.map((entry) => (
             <li

@@ -42,7 +42,7 @@ async function requireRole(
   if (!mayDefine(role, workspace)) {
     throw problem("FORBIDDEN", {
       requestId,
-      detail: "This role allows more than yours, so it is not yours to change.",
+      detail: "This role has permissions you don’t have, so you can’t change it.",
     });
   }
   return { user, workspace, role };
@@ -85,7 +85,7 @@ export default function RolePage() {
     <WorkspacePage
       workspace={workspace}
       title={`Role “${role.name}”`}
-      lead={holders ? `Who has it: ${holders}.` : "Nobody has it yet."}
+      lead={holders ? `Assigned to: ${holders}.` : "Not assigned yet."}
     >
       <Panel>
         <RoleForm
@@ -101,8 +101,8 @@ export default function RolePage() {
         lead={
           answer?.inUse ??
           (names.length > 0
-            ? "Somebody has this role. Give them another one first."
-            : "Invitations that offer it stop working.")
+            ? "Someone still has this role. Give them another role first."
+            : "Pending invitations with this role stop working.")
         }
       >
         {names.length > 0 ? (

@@ -18,9 +18,9 @@ export const handle: RouteHandle = { hydrate: true };
 export const meta = pageTitle<typeof loader>((data) => `Roles · ${data?.workspace.name ?? "Workspace"}`);
 
 const notices: Record<string, string> = {
-  created: "The role is there. Give it to people on the members page.",
-  saved: "The role is changed, for everybody who has it.",
-  deleted: "The role is deleted.",
+  created: "Role created. Assign it on the Members page.",
+  saved: "Role updated for everyone who has it.",
+  deleted: "Role deleted.",
 };
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -59,17 +59,13 @@ export default function RolesPage() {
   const { workspace, done, roles } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <WorkspacePage
-      workspace={workspace}
-      title="Roles"
-      lead="What people may do in this workspace follows from their role."
-    >
+    <WorkspacePage workspace={workspace} title="Roles" lead="Roles decide what people can do in this workspace.">
       {done && !answer ? <Notice tone="good">{done}</Notice> : null}
       <Panel>
         <RoleList roles={roles} />
       </Panel>
       {workspace.permissions.includes("manage_members") ? (
-        <Card title="New role" lead="For people who should do some things here and not others.">
+        <Card title="New role" lead="Choose what people with this role can do.">
           <RoleForm
             // A form of its own for each role that was made, with nothing in it.
             key={roles.length}

@@ -35,10 +35,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const created = await createWorkspace(user, name.data);
   if ("id" in created) throw redirect(`/workspaces/${created.id}`);
   if (!isConflict(created.error)) throw workspaceProblem(created.error, context);
-  return data(
-    { given, message: "You have founded as many workspaces as one person may. Delete one first." },
-    { status: 409 },
-  );
+  return data({ given, message: "You’ve created as many workspaces as you can. Delete one first." }, { status: 409 });
 }
 
 export default function WorkspacesPage() {
@@ -46,11 +43,11 @@ export default function WorkspacesPage() {
   const failed = useActionData<typeof action>();
   return (
     <AppPage title="Workspaces">
-      <Card title="Yours" lead="Your personal one comes first.">
+      <Card title="Yours" lead="Your personal workspace comes first.">
         <WorkspaceList workspaces={workspaces} />
         <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </Card>
-      <Card title="New workspace" lead="Each workspace has its own keys, credits and usage.">
+      <Card title="New workspace" lead="Each workspace has its own API keys, credits and usage.">
         <PostForm noValidate className="max-w-108 space-y-4">
           <ErrorSummary id="new-workspace-error" fields={{ name: failed?.message }} />
           <Field

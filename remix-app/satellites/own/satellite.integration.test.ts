@@ -111,7 +111,7 @@ describe("the page that a sign-in comes back to", () => {
 
   test("says in plain words where there is nothing to finish", async () => {
     for (const path of ["/verify-token", `/verify-token?token=xat_${"a".repeat(43)}`])
-      expect(await (await get(path)).text()).toContain("This sign-in is over");
+      expect(await (await get(path)).text()).toContain("This sign-in has expired");
     const late = await form("/verify-token", { token: "x", nextUrl: "/" });
     expect(late.status).toBe(401);
   });
@@ -141,7 +141,7 @@ describe("a person in the satellite", () => {
     const name = `Renamed ${randomBytes(4).toString("hex")}`;
     const refused = await form(`/w/${id}`, { name, person: crypto.randomUUID() }, cookie);
     const page = await refused.text();
-    expect([refused.status, page]).toEqual([409, expect.stringContaining(`You are signed in as ${person.email} now`)]);
+    expect([refused.status, page]).toEqual([409, expect.stringContaining(`You’re signed in as ${person.email} now`)]);
     expect(page).toContain(`value="${name}"`);
     const central = await send(`/api/v1/workspaces/${id}`, { method: "GET", headers: bearer(person.accessToken) });
     expect(central.body).not.toMatchObject({ name });

@@ -34,32 +34,32 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   {
     scope: "workspace",
     title: "Workspace",
-    lead: "Applies to every call, in addition to the budgets below.",
+    lead: "Applies to every request, in addition to the budgets below.",
     empty: "",
   },
   {
     scope: "app",
     title: "Apps",
-    lead: "External apps that may act in this workspace. Their calls cost no credits, but count here.",
+    lead: "External apps linked to this workspace. Their requests cost no credits, but count here.",
     empty: "No external app is linked to this workspace.",
   },
   {
     scope: "key",
     title: "Keys",
-    lead: "A key keeps its budget, and what it has spent, when it is rotated.",
-    empty: "No key yet. A key can get its budget when it is made.",
+    lead: "Rotating an API key keeps its budget and what it has spent.",
+    empty: "No API keys yet. You can set a budget when you create one.",
   },
   {
     scope: "member",
     title: "Members",
-    lead: "Limits a member's own calls, and those of keys and apps that act for them.",
+    lead: "Limits a member’s own requests, and those of API keys and apps that act for them.",
     empty: "",
   },
   {
     scope: "label",
     title: "Labels",
-    lead: "Counts the calls with an entity label (X-Platform-Entity-Id). Callers choose that header, so the budget only warns, except for keys created with the label: their calls are refused.",
-    empty: "No label has a budget.",
+    lead: "Counts requests with an entity label (X-Platform-Entity-Id). Callers choose that header, so the budget only warns, except for API keys created with the label: their requests are refused.",
+    empty: "No label budgets yet.",
   },
 ];
 
@@ -114,7 +114,7 @@ export function BudgetList({
                   <div className="flex items-start justify-between gap-4 sm:gap-8">
                     <div className="min-w-0 grow space-y-1">
                       <p className="break-words font-medium">
-                        {name} {budget.live ? null : <span className="text-muted">(cannot call any more)</span>}
+                        {name} {budget.live ? null : <span className="text-muted">(no longer has access)</span>}
                       </p>
                       <BudgetMeter budget={budget} now={now} />
                     </div>
@@ -147,7 +147,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
         to={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
         className={`${buttonClass("secondary")} mt-4`}
       >
-        Add a label's budget
+        Add label budget
       </Link>
     );
   }
@@ -204,8 +204,8 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
         label={`Monthly budget of ${name ?? "this"}, in dollars`}
         hint={
           enforced
-            ? "Holds from the next call on. 0 refuses every call."
-            : "Warns by email. No key carries this label, so no call is refused."
+            ? "Applies from the next request. 0 refuses every request."
+            : "Warns by email. No API key has this label, so no request is refused."
         }
         inputMode="decimal"
         autoComplete="off"

@@ -15,8 +15,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
   if (spentUsd === null) {
     return (
       <p>
-        <Usd amount={limitUsd} /> a month{" "}
-        <span className="text-muted">· what is spent is hidden, as the policy hides what providers charge</span>
+        <Usd amount={limitUsd} /> a month <span className="text-muted">· spend is hidden by the AI policy</span>
       </p>
     );
   }
@@ -27,12 +26,12 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       <p>
         <Usd amount={spentUsd} of={limitUsd} /> of <Usd amount={limitUsd} />{" "}
         <span className="text-muted">
-          {spentPercent === null ? "· nothing may be spent" : `· ${spentPercent}% spent`} ·{" "}
-          <Usd amount={remainingUsd} /> left
+          {spentPercent === null ? "· no spending allowed" : `· ${spentPercent}% spent`} · <Usd amount={remainingUsd} />{" "}
+          left
           {held ? (
             <>
               {" "}
-              · <Usd amount={reservedUsd} /> held by calls under way
+              · <Usd amount={reservedUsd} /> held by requests in progress
             </>
           ) : null}
         </span>
@@ -46,7 +45,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
         />
       </svg>
       {usedUp ? <p className="text-bad text-small">{usedUpWords(budget)}</p> : null}
-      {enforced ? null : <p className="text-muted text-small">Only warns: no key carries this label.</p>}
+      {enforced ? null : <p className="text-muted text-small">Only warns: no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
           Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />
@@ -57,7 +56,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
 }
 
 function usedUpWords({ scope, enforced }: Budget): string {
-  if (!enforced) return "Used up. Calls are not refused.";
-  const calls = scope === "label" ? "calls of keys with this label" : "calls";
-  return `Used up: ${calls} are refused until the next month or a higher limit.`;
+  if (!enforced) return "Used up. Requests aren’t refused.";
+  const calls = scope === "label" ? "requests by API keys with this label" : "calls";
+  return `Used up: ${calls} are refused until the budget resets or you raise it.`;
 }

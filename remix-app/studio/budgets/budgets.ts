@@ -174,7 +174,7 @@ function allowed<Answer extends { outcome: string }>(
   answer: Answer,
 ): Exclude<Answer, { outcome: "not_allowed" }> {
   if (answer.outcome === "not_allowed") {
-    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace doesn’t allow this." });
   }
   return answer as Exclude<Answer, { outcome: "not_allowed" }>;
 }

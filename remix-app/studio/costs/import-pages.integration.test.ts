@@ -87,7 +87,7 @@ describe("an invoice", () => {
     expect((await enter({ ...invoice, reviewedAt: later }, "record")).location).toBe(recorded.location);
     expect((await enter({ ...invoice, amountUsd: "30.0000000000010" }, "review")).location).toBe(recorded.location);
     const receipt = await member.get(recorded.location ?? "");
-    expect(receipt.words).toContain("The invoice is recorded. This is its receipt.");
+    expect(receipt.words).toContain("Invoice recorded. This is its receipt.");
     expect(receipt.words).toContain(`${reviewedAt.slice(0, 19).replace("T", " ")} UTC`);
     const [person] = await tenant.db.query<{ name: string }>(
       "select display_name as name from public.profiles where id = $1",

@@ -38,9 +38,9 @@ test("an email about used up credits says what calls in progress hold, if anythi
 });
 
 test("an email to a member who pays is about their own credits", () => {
-  expect(creditAlertMail({ ...alert, payer: "member" }, site).subject).toBe("You are low on credits");
+  expect(creditAlertMail({ ...alert, payer: "member" }, site).subject).toBe("You’re low on credits");
   const { subject, text } = creditAlertMail({ ...alert, payer: "member", level: "empty" }, site);
-  expect(subject).toBe("You are out of credits");
+  expect(subject).toBe("You’re out of credits");
   expect(text).toContain("Your account is out of credits.");
   expect(text).not.toContain("Orbit");
 });

@@ -32,12 +32,12 @@ export function creditAlertMail(
   const words =
     level === "empty"
       ? {
-          subject: owned ? "A workspace is out of credits" : "You are out of credits",
+          subject: owned ? "A workspace is out of credits" : "You’re out of credits",
           news: `${whose} is out of credits.`,
           consequence: `Requests that cost more than what is available are refused with 402 insufficient_credits. ${ask}`,
         }
       : {
-          subject: owned ? "A workspace is low on credits" : "You are low on credits",
+          subject: owned ? "A workspace is low on credits" : "You’re low on credits",
           news: `${whose} has fewer than ${threshold} credits left.`,
           consequence: `Once the credits are used up, requests are refused with 402 insufficient_credits. ${ask}`,
         };

@@ -9,8 +9,8 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 
 const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
-  provider: { label: "Provider", hint: "As in runs and imported costs, such as openai.", required: true },
-  accountId: { label: "Account", hint: "As in imported costs. Leave empty for a provider without accounts." },
+  provider: { label: "Provider", hint: "The name that runs and imports use, such as openai.", required: true },
+  accountId: { label: "Account", hint: "The name that imports use. Leave empty if the provider has no accounts." },
   reference: { label: "Reference", hint: "The invoice’s own number, such as INV-2026-01.", required: true },
   replaces: {
     label: "Replaces",
@@ -28,7 +28,7 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
     hint: "Optional. The amount is spread over the period by day. Without a period, it counts in the month of issue.",
     type: "date",
   },
-  periodEnd: { label: "Period’s last day", hint: "Optional. Leave empty for the end of that month.", type: "date" },
+  periodEnd: { label: "Period’s last day", hint: "Optional. Leave empty for the end of that month. Both days count in full.", type: "date" },
 };
 
 /** The fields of an invoice; what was typed stays. */

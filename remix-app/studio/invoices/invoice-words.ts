@@ -22,9 +22,7 @@ export function invoiceFacts(
   > & { appName: string | null },
 ): [term: string, text: string][] {
   return [
-    ...(invoice.appId === platformApp
-      ? []
-      : [["App", invoice.appName ?? "an app that is gone"] satisfies [string, string]]),
+    ...(invoice.appId === platformApp ? [] : [["App", invoice.appName ?? "a deleted app"] satisfies [string, string]]),
     ["Provider", invoice.provider],
     ["Account", invoice.accountId ?? "none"],
     ["Reference", invoice.reference],
@@ -88,7 +86,7 @@ export function followUpPath(
 export function recorderWords(recorded: InvoiceRecorder | null): string {
   if (recorded === null) return "unknown";
   const { by, name } = recorded;
-  return by === "person" ? (name ?? "a deleted account") : `${name ?? "an app that is gone"}, by its key`;
+  return by === "person" ? (name ?? "someone whose account was deleted") : `${name ?? "a deleted app"}, by its key`;
 }
 
 /** The fields of the form, in the order in which they are asked for. */

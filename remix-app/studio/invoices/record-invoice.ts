@@ -114,7 +114,7 @@ async function review(context: AppLoadContext, { member, typed, draft }: Enterin
       return {
         at: "form",
         typed,
-        errors: { issuedOn: "This day is in the future. Enter an invoice once it is issued" },
+        errors: { issuedOn: "The issue date can’t be in the future" },
       };
     case "cannot_replace":
       return { at: "form", typed, errors: { [answer.param]: answer.message } };

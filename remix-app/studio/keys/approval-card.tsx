@@ -23,7 +23,7 @@ export function ApprovalCard({
   failed?: { note: string; error: string } | undefined;
 }) {
   const action = `/workspaces/${workspaceId}/ai/keys/approval`;
-  if (approved) return <Notice tone="good">This workspace is approved: create and rotate keys as you need.</Notice>;
+  if (approved) return <Notice tone="good">This workspace is approved. You can create and rotate API keys.</Notice>;
   if (request?.state === "open") {
     const { requestedAt, requestedBy, note } = request;
     return (
@@ -34,7 +34,7 @@ export function ApprovalCard({
           <>
             Requested on <ExactTime at={requestedAt} /> by <bdi>{requestedBy ?? "a former member"}</bdi> (
             <Moment at={requestedAt} now={now} />
-            ). An administrator of this service answers by email. Existing keys keep working.
+            ). We’ll email you the answer. Existing keys keep working.
           </>
         }
       >
@@ -53,7 +53,7 @@ export function ApprovalCard({
     <Card
       id="approval"
       title="Request approval"
-      lead="An administrator of this service must approve this workspace before it can create or rotate keys. Existing keys keep working."
+      lead="An administrator must approve this workspace before it can create or rotate API keys. Existing keys keep working."
     >
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
@@ -68,7 +68,7 @@ export function ApprovalCard({
           <TextArea
             name="note"
             label="What are the keys for?"
-            hint="Optional. The administrators read it."
+            hint="Optional. Administrators see this."
             maxLength={maxNoteLength}
             defaultValue={failed?.note}
             error={failed?.error}

@@ -17,7 +17,7 @@ export function approvalRequestMail(
       ...(note ? [["For", quoted(note)] as const] : []),
     ],
     action: { label: "Review request", url: `${origin}/admin/approvals` },
-    footer: [`You’re getting this email because you are an infrastructure admin of ${product}.`],
+    footer: [`You’re getting this email because you’re an infrastructure admin of ${product}.`],
   };
   return { subject: "A workspace requests approval for API keys", text: mailText(parts) };
 }

@@ -72,6 +72,6 @@ async function call(
 ): Promise<ApprovalState> {
   const read = await callAsMember(context, { ...asked, schema: answer });
   if (read.outcome === "read") return read;
-  const detail = "Your role in this workspace does not allow managing keys.";
+  const detail = "Your role in this workspace doesn’t allow you to manage API keys.";
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }

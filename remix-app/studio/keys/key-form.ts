@@ -29,12 +29,12 @@ const messages: Record<string, string> = {
   name: "Enter a name of 1 to 100 characters",
   environment: "Use lower-case letters, digits and hyphens",
   entityId: "Use up to 128 letters, digits, dots, underscores, colons and hyphens",
-  expiresAt: "Choose a day that has not begun yet",
+  expiresAt: "Choose a day that hasn’t begun yet",
   requestsPerMinute: "Enter a whole number of at least 1",
   tokensPerMinute: "Enter a whole number of at least 1",
   monthlyBudgetUsd: "Enter an amount in dollars, such as 50",
   allowedModels: "Select at most 100 models",
-  allowedAddresses: "Enter addresses or networks, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
+  allowedAddresses: "Enter IP addresses or CIDR ranges, such as 192.0.2.7 or 192.0.2.0/24, separated by spaces",
 };
 
 /** Form fields whose name differs from what they set. */

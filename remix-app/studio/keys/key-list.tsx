@@ -23,8 +23,8 @@ export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,
     key.externalApp ? `bound to ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
-    key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests a minute`,
-    key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens a minute`,
+    key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests per minute`,
+    key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens per minute`,
     key.allowedModels ? modelWords(key.allowedModels) : "",
     key.allowedAddresses ? `from ${key.allowedAddresses.join(", ")}` : "",
     key.strict ? "strict mode" : "",
@@ -55,7 +55,7 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
       from="lg"
       rows={keys}
       rowKey={({ id }) => id}
-      empty="No key yet. Create one for each program, so that you can revoke one without touching the others."
+      empty="No API keys yet. Create one for each app, so you can revoke it without affecting the others."
       columns={[
         { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page, now }} /> },
         {
@@ -137,7 +137,7 @@ export function KeyRevocation({
   return (
     <ConfirmCard
       title={`Revoke ${name}?`}
-      lead="Programs that use it are refused from their next call on, for good. To replace it without a gap, rotate it instead."
+      lead="Apps that use it stop working immediately. This can’t be undone. To replace it without downtime, rotate it instead."
       cancelTo={here}
     >
       <PostForm action={here}>

@@ -28,18 +28,21 @@ const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found
 type Refusal = Exclude<z.infer<typeof rotated>["outcome"], "issued">;
 
 const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: string }> = {
-  not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace does not allow managing keys." },
+  not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace doesn’t allow you to manage API keys." },
   not_approved: {
     code: "FORBIDDEN",
-    detail: "This workspace has no approval for keys. Request it on the API keys page.",
+    detail: "This workspace isn’t approved to create API keys. Request approval on the API keys page.",
   },
   not_found: { code: "NOT_FOUND", detail: "There is no such key in this workspace." },
-  not_active: { code: "CONFLICT", detail: "This key has ended or was rotated already. Reload to see its successor." },
+  not_active: {
+    code: "CONFLICT",
+    detail: "This key no longer works or was already rotated. Reload to see the key that replaced it.",
+  },
   app_not_linked: {
     code: "INVALID_REQUEST",
     detail: "externalAppId: no enabled external app linked to this workspace.",
   },
-  too_many: { code: "CONFLICT", detail: "The workspace has 200 live keys. Revoke some first." },
+  too_many: { code: "CONFLICT", detail: "The workspace has 200 active API keys. Revoke some first." },
 };
 
 function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {

@@ -11,7 +11,7 @@ const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as con
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
   if (kind === null) return "No longer in the catalogue";
   if (!granted) return `Not granted by the plan${plan ? ` ${plan}` : ""}`;
-  return heedsPolicy && !permitted ? "Not allowed by the workspace's policy" : null;
+  return heedsPolicy && !permitted ? "Not allowed by the workspace’s policy" : null;
 }
 
 /**

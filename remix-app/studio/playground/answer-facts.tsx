@@ -61,11 +61,11 @@ export function StructuredAnswer({ text, schemaValid }: { text: string; schemaVa
 }
 
 function verdictOf(isJson: boolean, schemaValid: boolean | undefined): { good: boolean; words: string } {
-  if (!isJson) return { good: false, words: "This is not JSON." };
+  if (!isJson) return { good: false, words: "This isn’t JSON." };
   if (schemaValid === undefined) return { good: true, words: "This is JSON." };
   return schemaValid
-    ? { good: true, words: "It keeps to the schema." }
-    : { good: false, words: "It does not keep to the schema." };
+    ? { good: true, words: "It matches the schema." }
+    : { good: false, words: "It doesn’t match the schema." };
 }
 
 function parsed(text: string): unknown {

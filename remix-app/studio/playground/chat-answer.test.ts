@@ -117,7 +117,7 @@ describe("a failure", () => {
   const told = (code: string, more: object = {}) => failureOf({ status: 400, code, ...more }).sentence;
 
   test("says what to do, and when", () => {
-    expect(told("insufficient_credits")).toContain("have credits added");
+    expect(told("insufficient_credits")).toContain("ask for more credits");
     expect(told("MFA_REQUIRED")).toContain("second step");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 1 })).toContain("in 1 second.");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 12 })).toContain("in 12 seconds.");

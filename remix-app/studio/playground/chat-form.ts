@@ -123,7 +123,7 @@ function parseJson(text: string): { value?: unknown; fault?: string } {
   try {
     return { value: JSON.parse(text) };
   } catch (error) {
-    return { fault: `This is not JSON: ${error instanceof Error ? error.message : String(error)}.` };
+    return { fault: `This isn’t JSON: ${error instanceof Error ? error.message : String(error)}.` };
   }
 }
 

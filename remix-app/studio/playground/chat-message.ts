@@ -52,7 +52,7 @@ export interface Entry {
 
 const finishes: Record<string, string> = {
   length: "Cut off at the output limit.",
-  content_filter: "Ended by the provider's content filter.",
+  content_filter: "Ended by the provider’s content filter.",
 };
 
 /** An answer that has ended well, as a part of the conversation. */

@@ -43,13 +43,13 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
       <Select name="format" label="Answer" defaultValue={typed.format ?? "text"}>
         <option value="text">Text</option>
         <option value="json_object">JSON</option>
-        <option value="json_schema">JSON by a schema</option>
+        <option value="json_schema">JSON by schema</option>
       </Select>
       <Disclosure label="Schema of the answer" open={Boolean(errors.schema || typed.format === "json_schema")}>
         <TextArea
           name="schema"
           label="JSON schema"
-          hint="Used where the answer is JSON by a schema."
+          hint="Used when the answer format is “JSON by schema”."
           mono
           rows={6}
           spellCheck={false}
@@ -62,7 +62,7 @@ export function ChatSettings({ models, typed, errors }: ChatSettingsProps) {
         <TextArea
           name="tools"
           label="Tool definitions"
-          hint={`A JSON array, such as ${toolExample}. You give the results. Name the gateway's own tools: ["calculator", "current_time"].`}
+          hint={`A JSON array, such as ${toolExample}. You provide the results. To use the gateway’s own tools, name them: ["calculator", "current_time"].`}
           mono
           rows={6}
           spellCheck={false}

@@ -32,7 +32,9 @@ export function Conversation({ entries, coming, workspaceId }: ConversationProps
       className="h-64 max-h-[60dvh] min-h-48 resize-y overflow-y-auto rounded-card border border-line bg-surface p-4 sm:h-96"
     >
       {entries.length === 0 && coming === null ? (
-        <p className="text-muted">Nothing is said yet. Write a message below; the conversation ends with this page.</p>
+        <p className="text-muted">
+          No messages yet. Write one below. The conversation isn’t saved when you leave this page.
+        </p>
       ) : (
         <ol className="space-y-5">
           {entries.map(({ message, facts, structured, note }, index) => (

@@ -45,7 +45,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
           <TextArea
             name="input"
             label="Texts"
-            hint={`One a line, at most ${maxEmbeddedTexts}. Each is compared with the first.`}
+            hint={`One per line, at most ${maxEmbeddedTexts}. Each is compared with the first.`}
             rows={6}
             defaultValue={typed.input}
             error={errors.input}
@@ -54,7 +54,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
             <SendBar label="Embed" busy={waiting} stop={stop} />
           </div>
           <p role="status" className={waiting ? "text-muted" : "sr-only"}>
-            {waiting ? "Embedding…" : answer ? "The vectors are there." : ""}
+            {waiting ? "Embedding…" : answer ? "Embeddings created." : ""}
           </p>
           <FailureNotice failure={failure} />
           {answer ? <Vectors embedded={answer} workspaceId={workspaceId} /> : null}
@@ -82,7 +82,7 @@ function Vectors({ embedded, workspaceId }: { embedded: Embedded; workspaceId: s
               Text
             </th>
             <th scope="col" className="py-2 text-right font-medium">
-              Like the first
+              Similarity to the first
             </th>
           </tr>
         </thead>

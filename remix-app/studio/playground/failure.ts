@@ -17,28 +17,28 @@ interface Told {
 
 const sentences: Record<string, string | ((told: Told) => string)> = {
   insufficient_credits:
-    "The credits do not cover this request. Lower the output limit, or have credits added to this workspace.",
+    "There aren’t enough credits for this request. Lower the output limit, or ask for more credits.",
   budget_exceeded:
-    "A budget does not cover this request. Lower the output limit, wait for next month, or have the budget raised.",
+    "There isn’t enough left in a budget for this request. Lower the output limit, wait for next month, or raise the budget.",
   rate_limit_exceeded: (told) => `The rate limit is reached. Try again ${when(told)}.`,
   RATE_LIMITED: (told) => `The rate limit is reached. Try again ${when(told)}.`,
-  MFA_REQUIRED: "Your account needs its second step. This page leads you there.",
-  UNAUTHENTICATED: "You are signed out. Reload this page to sign in again.",
-  invalid_api_key: "You are signed out. Reload this page to sign in again.",
-  insufficient_scope: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
-  FORBIDDEN: "Your role in this workspace does not allow this. Ask an owner for “Use the AI studio”.",
-  workspace_mismatch: "You are no longer a member of this workspace.",
-  CONFLICT: "Another account is signed in by now. Switch back to go on here, or reload this page.",
-  CSRF_REJECTED: "This page could not be told from another site's. Reload it and try again.",
-  endpoint_not_served: "This model cannot be asked that way. Choose another one.",
-  model_not_found: "This workspace cannot use that model now. Choose another one.",
+  MFA_REQUIRED: "Your account needs its second step. Reload this page to continue.",
+  UNAUTHENTICATED: "You’re signed out. Reload this page to sign in again.",
+  invalid_api_key: "You’re signed out. Reload this page to sign in again.",
+  insufficient_scope: "Your role in this workspace doesn’t allow this. Ask an owner for “Use the AI studio”.",
+  FORBIDDEN: "Your role in this workspace doesn’t allow this. Ask an owner for “Use the AI studio”.",
+  workspace_mismatch: "You’re no longer a member of this workspace.",
+  CONFLICT: "You’re now signed in to another account. Switch back to continue here, or reload this page.",
+  CSRF_REJECTED: "We couldn’t verify that this request came from this page. Reload it and try again.",
+  endpoint_not_served: "This model doesn’t support this kind of request. Choose another one.",
+  model_not_found: "This workspace can’t use that model now. Choose another one.",
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",
-  provider_error: "The model's provider failed. Try again, or choose another model.",
-  provider_timeout: "The model's provider did not answer in time. Try again, or choose another model.",
-  service_unavailable: (told) => `The gateway is not available right now. Try again ${when(told)}.`,
-  UNAVAILABLE: (told) => `The gateway is not available right now. Try again ${when(told)}.`,
-  AUTH_UNAVAILABLE: (told) => `Your sign-in cannot be checked right now. Try again ${when(told)}.`,
+  provider_error: "The model’s provider failed. Try again, or choose another model.",
+  provider_timeout: "The model’s provider did not answer in time. Try again, or choose another model.",
+  service_unavailable: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
+  UNAVAILABLE: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
+  AUTH_UNAVAILABLE: (told) => `Your sign-in can’t be checked right now. Try again ${when(told)}.`,
 };
 
 /** What the gateway or our own server said, in a sentence. */
@@ -67,7 +67,7 @@ export function failureInStream(error: unknown): Failure {
 
 /** Nobody answered at all. */
 export const unreached: Failure = {
-  sentence: "The server could not be reached. Check your connection, then try again.",
+  sentence: "The server couldn’t be reached. Check your connection, then try again.",
 };
 
 function fallback({ status, message, param }: Told): string {

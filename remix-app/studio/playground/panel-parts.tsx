@@ -31,7 +31,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
         Copy as code
       </h2>
       <p className="mb-2 text-muted">
-        The present request. Programs use a key of this workspace, which they take from <code>GATEHOUSE_API_KEY</code>.
+        The current request. Your code needs an API key of this workspace in <code>GATEHOUSE_API_KEY</code>.
       </p>
       {samples.map(({ label, code }) => (
         <details key={label} name="playground-code" className="group border-line not-last:border-b">
@@ -58,7 +58,7 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
         <p>{failure.sentence}</p>
         {failure.requestId ? (
           <p className="text-muted text-small">
-            Request id <code className="break-all font-mono">{failure.requestId}</code>
+            Request ID <code className="break-all font-mono">{failure.requestId}</code>
           </p>
         ) : null}
       </div>
@@ -116,7 +116,7 @@ export function Composer({ calls, typed, errors }: ComposerProps) {
           key={id}
           name={`result${index}`}
           label={`Result of ${name}`}
-          hint="What your program would answer; JSON or words."
+          hint="What your app would return: JSON or text."
           mono
           spellCheck={false}
           defaultValue={typed[`result${index}`]}

@@ -16,7 +16,7 @@ export function readSpeechForm(
   const length = [...input].length;
   const errors: FieldErrors = {
     ...(textOf(form, "model") === "" ? { model: "Choose a model." } : {}),
-    ...(length === 0 ? { input: "Write what is to be said." } : {}),
+    ...(length === 0 ? { input: "Enter the text to speak." } : {}),
     ...(length > maxCharacters ? { input: `Write at most ${maxCharacters} characters; these are ${length}.` } : {}),
   };
   return Object.keys(errors).length > 0 ? { errors } : { body: draftSpeech(form) };

@@ -63,7 +63,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
             <SendBar label="Speak" busy={waiting} stop={stop} />
           </div>
           <p role="status" className={waiting ? "text-muted" : "sr-only"}>
-            {waiting ? "Speaking…" : answer ? "The sound is ready." : ""}
+            {waiting ? "Speaking…" : answer ? "Audio ready." : ""}
           </p>
           <FailureNotice failure={failure} />
           {answer ? <Player spoken={answer} workspaceId={workspaceId} /> : null}
@@ -94,9 +94,9 @@ function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }
     <section aria-label="Sound" className="space-y-3 rounded-card border border-line bg-surface p-4">
       {playable ? (
         // biome-ignore lint/a11y/useMediaCaption: its words stand in the field above
-        <audio controls src={src} aria-label="What was spoken" className="block w-full" />
+        <audio controls src={src} aria-label="Text spoken" className="block w-full" />
       ) : (
-        <p className="text-muted">Raw samples play in no browser. Download them.</p>
+        <p className="text-muted">Browsers can’t play raw audio. Download it instead.</p>
       )}
       <ButtonLink href={download} download={`speech.${format}`}>
         Download {format.toUpperCase()}

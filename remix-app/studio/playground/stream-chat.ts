@@ -10,7 +10,7 @@ export interface StreamedChat {
   stopped: boolean;
 }
 
-const cutOff = "The answer broke off. Try again, or choose another model.";
+const cutOff = "The answer was cut off. Try again, or choose another model.";
 const settleTries = 10;
 const settleWaitMs = 400;
 

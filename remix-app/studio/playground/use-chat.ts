@@ -75,7 +75,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
   };
 }
 
-const stoppedAtOnce = "Stopped before the first word. What the provider had done by then is among the runs.";
+const stoppedAtOnce = "Stopped before the first token. What the provider had already done is listed under Runs.";
 
 /** Calls of tools that have not come whole are nobody's to answer. */
 function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): Entry | null {
@@ -83,7 +83,7 @@ function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): En
   const { content, refusal } = answer.message;
   if (content === null && refusal === undefined) return null;
   const message: AssistantMessage = { role: "assistant", content, ...(refusal === undefined ? {} : { refusal }) };
-  return { message, note: stopped ? "Stopped. What had come by then is metered." : "The answer broke off here." };
+  return { message, note: stopped ? "Stopped. What you received is metered." : "The answer was cut off here." };
 }
 
 /** Many events come between two pictures; one is painted. */

@@ -12,7 +12,7 @@ export interface Single<Answer> {
   stop: () => void;
 }
 
-const stopped: Failure = { sentence: "Stopped. What the provider had done by then is among the runs." };
+const stopped: Failure = { sentence: "Stopped. What the provider had already done is listed under Runs." };
 
 /**
  * Asks one question at a time of an address of ours. An answer under way is given up when its panel goes.

@@ -84,7 +84,7 @@ describe("a workspace's AI policy by API", () => {
     expect((await change(admin, { contentCapture: false })).status).toBe(200);
   });
 
-  test("stops the next call at a budget of nothing, and lets calls on once it is taken away", async () => {
+  test("stops the next call at a budget of nothing, and lets calls on once it was removed", async () => {
     expect(await change(admin, { monthlyBudgetUsd: 0 })).toMatchObject({ body: { budget: { limitUsd: 0 } } });
     const stopped = await ask();
     expect([stopped.status, (await stopped.json()).error.code]).toEqual([402, "budget_exceeded"]);

@@ -96,7 +96,7 @@ function requirePolicy(
   if ("policy" in answer) return answer;
   if (answer.outcome === "unknown_models") throw unknownModelsProblem(answer, { requestId });
   if (answer.outcome === "not_allowed") {
-    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace does not allow this." });
+    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace doesn’t allow this." });
   }
   const detail = "appBudgets: no enabled external app linked to this workspace.";
   throw problem("INVALID_REQUEST", { requestId, detail, members: { param: "appBudgets" } });

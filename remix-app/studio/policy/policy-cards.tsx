@@ -29,8 +29,8 @@ export function PolicyCards({
 }) {
   const plan = (limit: number | null) =>
     limit === null
-      ? "The plan sets no limit."
-      : `The plan allows ${limit.toLocaleString("en")}; more than that changes nothing.`;
+      ? "Your plan has no limit."
+      : `The plan allows ${limit.toLocaleString("en")}, so a higher limit has no effect.`;
   return (
     <PostForm action={action} noValidate className="space-y-6">
       <DefaultSubmit>Save policy</DefaultSubmit>
@@ -38,12 +38,12 @@ export function PolicyCards({
       <input type="hidden" name="readAt" value={readAt ?? ""} />
       <Card
         title="Models"
-        lead="A rule here can only narrow what the catalogue and the plan allow. A key may narrow it further."
+        lead="These rules can only narrow what your plan allows. An API key can narrow them further."
       >
         <ModelPicker
           view={models}
           plan={frame.plan}
-          legend="Models that calls may use"
+          legend="Allowed models"
           words={{
             all: "All models in your plan, including new ones",
             selected: "Only selected models",
@@ -52,13 +52,13 @@ export function PolicyCards({
           error={errors.models}
           formAction={`${action}#models`}
         />
-        <p className="mt-3 text-muted">A denied model is refused in both cases.</p>
+        <p className="mt-3 text-muted">Denied models are refused in both cases.</p>
       </Card>
-      <Card title="Rates" lead="For all calls of the workspace together. Beyond them a call is refused with 429.">
+      <Card title="Rates" lead="For all requests of the workspace together. Requests beyond them are refused with 429.">
         <div className="max-w-108 space-y-5">
           <Field
             name="requestsPerMinute"
-            label="Requests a minute"
+            label="Requests per minute"
             hint={plan(frame.requestsPerMinute)}
             inputMode="numeric"
             autoComplete="off"
@@ -67,7 +67,7 @@ export function PolicyCards({
           />
           <Field
             name="tokensPerMinute"
-            label="Tokens a minute"
+            label="Tokens per minute"
             hint={`${tokenLimitHint} ${plan(frame.tokensPerMinute)}`}
             inputMode="numeric"
             autoComplete="off"
@@ -78,13 +78,13 @@ export function PolicyCards({
       </Card>
       <Card
         title="Content"
-        lead="What each call used and cost is always kept. Its content is kept only if you turn that on here."
+        lead="Usage and cost are always kept. Prompts and answers are kept only if you turn that on here."
       >
         <div className="max-w-160 space-y-5">
           <CheckBox
             name="contentCapture"
-            label="Keep what is said in calls"
-            hint="The body of each call, the arguments and results of server tools, and the answer, from the next call on. Calls with an idempotency key can then be answered again. Those who manage the AI policy can read it, and each reading is recorded in the workspace's activity."
+            label="Keep prompts and answers"
+            hint="Keeps each request’s body, the arguments and results of server tools, and the answer, from the next request. Requests with an idempotency key can then be replayed. Members who manage the AI policy can read them, and each view is recorded in the workspace’s activity."
             defaultChecked={fields.contentCapture}
           />
           <div className="max-w-108">
@@ -101,12 +101,12 @@ export function PolicyCards({
           </div>
         </div>
       </Card>
-      <Card title="Costs" lead="What calls are billed in credits is always shown.">
+      <Card title="Costs" lead="Credits are always shown.">
         <div className="max-w-160">
           <CheckBox
             name="providerCostVisible"
             label="Show members what providers charge"
-            hint="In dollars: in runs, usage, budgets and the answers of calls. Registered apps see it in any case. Imported costs and invoices stay visible to members, whatever is chosen here."
+            hint="In USD: in runs, usage, budgets and API responses. External apps always see it. Imported costs and invoices stay visible to members either way."
             defaultChecked={fields.providerCostVisible}
           />
         </div>

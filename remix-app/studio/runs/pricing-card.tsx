@@ -19,7 +19,7 @@ export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail
     ["Markup", markup && `×${markup}`],
     ["Credits", creditsFormula(pricing)],
     ["Billed credits", billedCredits],
-    ["Unmetered credits", Number(unmeteredCredits) > 0 ? unmeteredCredits : null],
+    ["Credits not billed", Number(unmeteredCredits) > 0 ? unmeteredCredits : null],
     ["Reserved credits", reservedCredits],
     ...ledger.map(
       ({ kind, credits, createdAt }) =>
@@ -27,7 +27,7 @@ export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail
     ),
   ];
   return (
-    <Card title="How this was priced" lead="At the prices when the run began. 1 credit is $0.0001 before markup.">
+    <Card title="How this was priced" lead="At the prices when the run started. 1 credit is $0.0001 before markup.">
       <div className="space-y-4">
         {calls && calls.length > 0 ? (
           <ul className="space-y-1 text-muted">

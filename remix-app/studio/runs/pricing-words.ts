@@ -27,7 +27,7 @@ export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): s
 const noteWords = {
   running: "The call is still running. Its credits are reserved and are charged when it ends.",
   not_called: "Nothing was billed: the call ended before a provider was called.",
-  usage_unknown: "Nothing was billed: the call's usage is unknown.",
+  usage_unknown: "Nothing was billed: the call’s usage is unknown.",
   exempt:
     "No credits were charged: calls by a registered app, or with a key bound to one, pay none. The unmetered credits are what the call would have cost.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
@@ -36,9 +36,9 @@ const noteWords = {
     "The gateway stopped before it reported this call. It was closed at its last known cost, at most what it had reserved. If nothing was known, the reservation is shown as unmetered and not charged. Counts that arrive later correct it.",
   stated_cost: "The provider states what a call costs, and this route trusts that instead of the price list.",
   several_calls: "The run made several calls. Each is priced by itself, so its own input decides its tier.",
-  not_itemised: "The stored counts do not explain all of the cost. The rest is one line.",
+  not_itemised: "The stored counts don’t explain all of the cost. The rest is one line.",
   uncounted_attempts:
-    "The provider may have charged for a request whose answer was not used. The run does not include it.",
+    "The provider may have charged for a request whose answer wasn’t used. The run doesn’t include it.",
   repeats_free: "The call had an idempotency key. Repeating it makes no provider call and costs nothing.",
 } as const satisfies Record<PricingNote, string>;
 

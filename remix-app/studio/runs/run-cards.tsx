@@ -51,7 +51,7 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
         caption="Provider requests"
         rows={attempts.map((attempt, index) => ({ ...attempt, number: index + 1 }))}
         rowKey={({ number }) => String(number)}
-        empty={run.status === "running" ? "No request is recorded yet." : "No request was recorded."}
+        empty={run.status === "running" ? "No requests yet." : "No requests."}
         columns={[
           {
             label: "Provider",
@@ -96,9 +96,9 @@ function Result({ attempt }: { attempt: RunAttempt }) {
 /** What a run did, in order. */
 export function StepsCard({ detail: { run, steps } }: { detail: RunDetail }) {
   return (
-    <Card title="Steps" lead="What the call did, in order.">
+    <Card title="Steps" lead="What the request did, in order.">
       {steps.length === 0 ? (
-        <p className="text-muted">{run.status === "running" ? "No step is recorded yet." : "No step was recorded."}</p>
+        <p className="text-muted">{run.status === "running" ? "No steps yet." : "No steps."}</p>
       ) : null}
       <ol>
         {steps.map(({ step, type, name, status, latencyMs }) => (

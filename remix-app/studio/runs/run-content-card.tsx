@@ -12,16 +12,16 @@ const foldedFromLines = 16;
 const previewCharacters = 400;
 
 const parts = [
-  { part: "prompt", title: "Prompt", missing: "The prompt is not kept: it was too large." },
+  { part: "prompt", title: "Prompt", missing: "The prompt isn’t kept: it was too large." },
   { part: "tools", title: "Tools of the gateway", missing: null },
   {
     part: "answer",
     title: "Answer",
-    missing: "The answer was not kept: it was incomplete, not text, or too large.",
+    missing: "The answer wasn’t kept: it was incomplete, not text, or too large.",
   },
 ] as const;
 
-/** What was said in a run, shown when asked for: that is recorded. */
+/** Prompts and answers in a run, shown when asked for: that is recorded. */
 export function RunContentCard({
   kept,
   opened,
@@ -35,7 +35,7 @@ export function RunContentCard({
   return (
     <Card
       id="said"
-      title="What was said"
+      title="Prompts and answers"
       lead={
         <>
           This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} now={now} />, on{" "}
@@ -65,10 +65,10 @@ export function RunContentCard({
         <PostForm action="#said" className="space-y-4">
           {opened === null ? <Notice tone="warn">It has been deleted.</Notice> : null}
           <p className="text-muted">
-            Members who may choose what is kept may read it. Each reading is recorded in the workspace’s activity.
+            Members who manage the AI policy can read them. Each view is recorded in the workspace’s activity.
           </p>
           <Button name="step" value="open" variant="secondary">
-            Show what was said
+            Show prompts and answers
           </Button>
         </PostForm>
       )}
@@ -94,7 +94,7 @@ function SaidText({ said: { who, text, code, leftOut } }: { said: Said }) {
         <bdi className={`block ${look}`}>{text}</bdi>
       )}
       {leftOut > 0 ? (
-        <p className="text-muted text-small">{leftOut.toLocaleString("en")} more characters are not shown.</p>
+        <p className="text-muted text-small">{leftOut.toLocaleString("en")} more characters aren’t shown.</p>
       ) : null}
     </div>
   );

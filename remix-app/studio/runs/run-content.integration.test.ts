@@ -65,13 +65,13 @@ describe("what was said in a run", () => {
     const userId = (await owner.session()).user.id;
     expect(await readings()).toEqual([{ actor_id: userId, subject_id: runId }]);
     const activity = await owner.get(`/workspaces/${tenant.workspaceId}/activity`);
-    expect(activity.words).toContain(`read what was said in the run ${runId}`);
+    expect(activity.words).toContain(`viewed the prompts and answers of the run ${runId}`);
   });
 
   test("is neither shown nor hinted at to others, nor in any list, file or answer of the API", async () => {
     const page = await member.get(runPath);
     expect(page.status).toBe(200);
-    expect(page.words).not.toContain("What was said");
+    expect(page.words).not.toContain("Prompts and answers");
     expect((await member.post(runPath, { step: "open" })).status).toBe(403);
     expect(await readings()).toHaveLength(1);
     const workspace = `/workspaces/${tenant.workspaceId}/ai`;
@@ -88,7 +88,7 @@ describe("what was said in a run", () => {
 
   test("is out of sight as soon as capture is off", async () => {
     await setPolicy(false, 30);
-    expect((await owner.get(runPath)).words).not.toContain("What was said");
+    expect((await owner.get(runPath)).words).not.toContain("Prompts and answers");
     const late = await owner.post(runPath, { step: "open" });
     expect([late.status, late.text.includes("alert(")]).toEqual([404, false]);
     expect(await readings()).toHaveLength(1);

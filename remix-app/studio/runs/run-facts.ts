@@ -12,7 +12,7 @@ const sources = {
 
 const notes = {
   above_context_window:
-    "The provider reported more tokens than the model's context window, so only the window was counted.",
+    "The provider reported more tokens than the model’s context window, so only the window was counted.",
   above_output_limit: "The answer is longer than the output limit of the request.",
   implausible: "The provider reported more than any call can use.",
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
@@ -54,7 +54,7 @@ function capitalised(words: string): string {
 }
 
 const failures = {
-  unreachable: "could not connect",
+  unreachable: "couldn’t connect",
   timeout: "timed out",
   connection_lost: "connection lost",
   unauthorized: "key rejected",
@@ -66,7 +66,7 @@ const failures = {
   invalid_request: "request rejected as invalid",
   context_length_exceeded: "input too long for the model",
   content_filter: "blocked by the content filter",
-  invalid_answer: "answer could not be read",
+  invalid_answer: "answer couldn’t be read",
   cancelled: "client disconnected",
   skipped: "skipped: in cooldown after failures",
 } as const satisfies Record<NonNullable<RunAttempt["failure"]>, string>;

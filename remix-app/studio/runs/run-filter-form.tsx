@@ -9,7 +9,7 @@ const texts = [
   ["model", "Model"],
   ["feature", "Feature"],
   ["entityId", "Entity label"],
-  ["requestId", "Request id"],
+  ["requestId", "Request ID"],
 ] as const;
 const fields: readonly string[] = ["status", "keyId", "appId", "memberId", "provider", ...texts.map(([name]) => name)];
 

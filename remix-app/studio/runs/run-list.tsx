@@ -19,15 +19,15 @@ export function RunList(props: {
   const creditDecimals = columnDecimals(runs.map(({ billedCredits }) => billedCredits));
   return (
     <DataTable
-      caption="Runs, the newest first"
+      caption="Runs, newest first"
       rows={runs}
       rowKey={({ id }) => id}
       empty={
         !searchedAll
-          ? "No matching run so far. Continue searching, or choose fewer days."
+          ? "No matching runs so far. Continue searching, or choose a shorter date range."
           : filtered
-            ? "No run matches. Remove a filter, or choose other days."
-            : "No runs yet. Create a key and call the gateway: each call is listed here."
+            ? "No runs match these filters. Remove a filter, or choose another date range."
+            : "No runs yet. Create an API key and send a request: it will appear here."
       }
       columns={[
         {

@@ -25,7 +25,7 @@ export function readRunQuery(url: URL, { requestId, now }: { requestId: string; 
   const { cursor, range: preset, from, to, ...asked } = given;
   const filter = runFilter.safeParse(asked);
   if (!filter.success) {
-    const detail = `${String(filter.error.issues[0]?.path[0])}: This value is not valid.`;
+    const detail = `${String(filter.error.issues[0]?.path[0])}: This value isn’t valid.`;
     throw problem("INVALID_REQUEST", { requestId, detail });
   }
   const filtered = Object.keys(filter.data).some((name) => name !== "requestId");

@@ -79,7 +79,7 @@ const unknownWords = {
   keyId: "keyId: This workspace has no such key.",
   appId: "appId: There is no such app.",
   memberId: "memberId: There is no such account.",
-  provider: "provider: There is no such provider, or this workspace does not show providers.",
+  provider: "provider: There is no such provider, or this workspace doesn’t show providers.",
 } as const;
 
 /** How many runs a page looks at for a filter that has no index. */
@@ -183,7 +183,7 @@ const opened = z.object({
   answer: z.string().nullable(),
 });
 
-/** What was said in a run, to be shown. */
+/** Prompts and answers in a run, to be shown. */
 export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
 
 /**
@@ -205,7 +205,7 @@ export async function describeRunContent(
 }
 
 /**
- * What was said in a run. The reading is written into the workspace's log, which its owners see.
+ * Prompts and answers in a run. The reading is written into the workspace's log, which its owners see.
  * @returns null as {@link describeRunContent}
  * @throws Response 403, 503 as readStudio
  */

@@ -53,7 +53,7 @@ test("where they cannot be read, nothing of the page is answered but that it is 
   const before = web.output().length;
   const { status, text, words } = await browser.get(page);
   expect(status).toBe(503);
-  expect(words).toContain("Request id");
+  expect(words).toContain("Request ID");
   expect(words).not.toContain("Usage");
   expect(text.match(/<body/g)).toHaveLength(1);
   expect((await browser.get(`${page}.data`)).status).toBe(503);

@@ -68,7 +68,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
       ]}
       rows={entries}
       rowKey={({ id }) => id}
-      empty="Nothing was added, deducted or used in this time. Credits are deducted as calls are charged."
+      empty="No credits were added, deducted or used in this range."
     />
   );
 }
@@ -79,19 +79,19 @@ export function CreditTotals({ totals, payer }: { totals: Totals; payer: "worksp
     {
       label: "Billed for runs",
       amount: totals.runCredits,
-      note: "Of all members and keys of this workspace",
+      note: "By all members and API keys of this workspace",
     },
     {
-      label: "Deducted without a run",
+      label: "Adjustments",
       amount: totals.otherDeductions,
-      note: payer === "member" ? "From your own balance, or the workspace's" : "Such as corrections by hand",
+      note: payer === "member" ? "From your balance or the workspace’s" : "Such as manual corrections",
     },
-    { label: "Used in all", amount: totals.usedCredits, note: "The two above", strong: true },
-    { label: "Added", amount: totals.addedCredits, note: "Granted, bought or given back" },
+    { label: "Total used", amount: totals.usedCredits, note: "Billed for runs, plus adjustments", strong: true },
+    { label: "Added", amount: totals.addedCredits, note: "Granted, purchased or refunded" },
     {
-      label: "Not metered",
+      label: "Not billed",
       amount: totals.unmeteredCredits,
-      note: "What runs would have cost that nobody is billed for: those of registered apps, and those that ended without a count. Never deducted",
+      note: "Requests by external apps, and failed requests without a token count",
     },
   ];
   const decimals = columnDecimals(lines.map(({ amount }) => amount));

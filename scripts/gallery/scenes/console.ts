@@ -75,7 +75,7 @@ export const consoleStates = statesOf("Console", [
     async (scene) => {
       const label = await scene.page.getByText(/^Type .* to confirm$/).textContent();
       await confirm(scene, label?.split(" ")[1] ?? "", "Require MFA");
-      await scene.page.getByText("MFA is required of this account from now on.").waitFor();
+      await scene.page.getByText("MFA is now required for this account.").waitFor();
     },
   ],
   ["Sign out everywhere", "admin/user-sign-out", "admin", ofMember("/sign-out")],
@@ -92,19 +92,19 @@ export const consoleStates = statesOf("Console", [
   ],
   ["Recovery, with an override", "admin/recovery", "admin", ofOverride("")],
   [
-    "Make an override",
+    "Create override",
     "admin/recovery-new",
     "admin",
     ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
   ],
   [
-    "Make an override, refused",
+    "Create override, refused",
     "admin/recovery-new",
     "admin",
     ({ world }) => `/admin/recovery/new?${new URLSearchParams({ email: world.people.member.email })}`,
     async ({ page }) => {
-      await page.getByLabel("Days that it holds").fill("90");
-      await refuse(page, "Make override");
+      await page.getByLabel("Valid for (days)").fill("90");
+      await refuse(page, "Create override");
     },
   ],
   ["Send recovery email", "admin/recovery-override", "admin", ofOverride("send")],
@@ -254,7 +254,7 @@ export const consoleStates = statesOf("Console", [
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
       await confirm(scene, id, "Add a model");
-      await page.getByText("Callers can't use this model yet.").waitFor();
+      await page.getByText("Callers can’t use this model yet.").waitFor();
     },
   ],
   ["Price proposals", "admin/prices", "admin", "/admin/prices"],

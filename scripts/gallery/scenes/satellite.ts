@@ -48,7 +48,7 @@ export const satelliteStates = statesOf("Satellite", [
     async ({ page }) => {
       await page.getByLabel("Name").fill("Field work");
       await press(page, "Save name");
-      await page.getByText("The name is changed").waitFor();
+      await page.getByText("Name changed").waitFor();
     },
   ],
   [

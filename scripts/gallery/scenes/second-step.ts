@@ -42,7 +42,7 @@ async function beRejected(scene: Scene): Promise<void> {
   await scene.world.query("update private.login_challenges set status = 'rejected' where user_id = $1", [
     whose(scene).id,
   ]);
-  await scene.page.getByText("It was rejected").waitFor();
+  await scene.page.getByText("The request was rejected").waitFor();
 }
 
 /** What comes between a password and the account, and what comes before a change of what protects it. */

@@ -261,7 +261,7 @@ export const signInStates = statesOf("Sign in", [
       await chooseNewPassword(scene);
       await scene.page.getByLabel("New password", { exact: true }).fill("a few unrelated words");
       await press(scene.page, "Change password");
-      await arrive(scene.page, "Your password is changed");
+      await arrive(scene.page, "Password changed");
     },
   ],
   ["Recovery by code", "sign-in/recovery", "nobody", "/auth/recovery"],

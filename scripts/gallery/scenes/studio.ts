@@ -72,7 +72,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`,
     async ({ page }) => {
-      await press(page, "Show what was said");
+      await press(page, "Show prompts and answers");
       await page.getByText("northern lights tonight").waitFor();
     },
   ],
@@ -98,7 +98,7 @@ export const studioStates = statesOf("AI studio", [
     },
     async (scene) => {
       await createKey(scene);
-      await scene.page.getByRole("link", { name: "I have copied it" }).click();
+      await scene.page.getByRole("link", { name: "I’ve copied it" }).click();
       await scene.page.getByRole("link", { name: /^Revoke/ }).click();
       await press(scene.page, "Revoke key");
       await scene.page.getByText("The key no longer works.").waitFor();
@@ -117,7 +117,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     busy("/keys/new"),
     async ({ page }) => {
-      await page.getByLabel("Requests a minute").fill("0");
+      await page.getByLabel("Requests per minute").fill("0");
       await page.getByLabel("Only selected models").check();
       await refuse(page, "Create key");
     },
@@ -183,7 +183,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     busy("/policy"),
     async ({ page }) => {
-      await page.getByLabel("Requests a minute").fill("none");
+      await page.getByLabel("Requests per minute").fill("none");
       await refuse(page, "Save policy");
     },
   ],
@@ -193,9 +193,9 @@ export const studioStates = statesOf("AI studio", [
     "guest",
     empty("/policy"),
     async ({ page }) => {
-      await page.getByLabel("Requests a minute").fill("30");
+      await page.getByLabel("Requests per minute").fill("30");
       await press(page, "Save policy");
-      await page.getByText("The policy is saved.").waitFor();
+      await page.getByText("Policy saved.").waitFor();
     },
   ],
   ["Credits", "studio/credits", "user", busy("/credits")],

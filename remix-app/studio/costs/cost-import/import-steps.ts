@@ -69,7 +69,7 @@ export function reviewFile(
 export async function takeImportStep(form: FormData, book: CostBook): Promise<ImportEntry> {
   const packed = String(form.get("file") ?? "");
   const file = unpackFile(packed);
-  if (!file) return { at: "upload", error: "The review could not be read. Upload the file again." };
+  if (!file) return { at: "upload", error: "The review couldn’t be read. Upload the file again." };
   const reviewed = { packed, form, book };
   if (form.get("step") !== "import") return review(file, { ...reviewed, again: null });
   const read = documentOf(file, readChoices(form, file));

@@ -13,7 +13,7 @@ const press = (page: Page, name: string) => page.getByRole("button", { name, exa
 
 async function findAccount(page: Page, { email }: Person): Promise<void> {
   await page.goto("/admin");
-  await page.getByLabel("Email, name or id").fill(email);
+  await page.getByLabel("Email, name or ID").fill(email);
   await press(page, "Search");
   await page.getByRole("link", { name: email }).click();
   await expect(heading(page, email)).toBeVisible();

@@ -86,7 +86,7 @@ async function enterInvoice(page: Page, fields: Record<string, string>): Promise
   }
   await page.getByRole("button", { name: "Review invoice" }).click();
   await page.getByRole("button", { name: /^Record (invoice|credit note)$/ }).click();
-  await expect(page.getByText(/^The (invoice|credit note) is recorded\./)).toBeVisible();
+  await expect(page.getByText(/^(Invoice|Credit note) recorded\./)).toBeVisible();
 }
 
 for (const width of [1440, 320]) {

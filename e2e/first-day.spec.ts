@@ -117,7 +117,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await confirm(desk, { text: name, button: "Approve keys" });
     await expect(desk.getByText("The workspace can create and rotate keys now.")).toBeVisible();
     await openSection(desk, "Workspaces");
-    await fill(desk, { "Name, id, or a member’s email": member.email });
+    await fill(desk, { "Name, ID, or a member’s email": member.email });
     await press(desk, "Search");
     await follow(desk, name);
     await follow(desk, "Move to plan");
@@ -138,7 +138,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
 
   const apiKey = await test.step("the member creates a key for the model alone", async () => {
     await page.goto(keys);
-    await follow(page, "New key");
+    await follow(page, "Create key");
     await page.getByLabel("Name", { exact: true }).fill("First program");
     await page.getByLabel("Only selected models").check();
     const search = page.getByLabel("Find a model");

@@ -35,7 +35,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByText("No API keys yet.")).toBeVisible();
   await expectAccessible(page);
 
-  await page.getByRole("link", { name: "New key" }).click();
+  await page.getByRole("link", { name: "Create key" }).click();
   await page.getByLabel("Requests per minute").fill("0");
   await page.getByLabel("Strict mode").check();
   await page.getByRole("button", { name: "Create key" }).click();
@@ -142,7 +142,7 @@ test("without an approval keys are listed, and the page requests it and withdraw
   await enter(page, member, "/workspaces");
   await page.getByRole("link", { name: /Personal/ }).click();
   await page.getByRole("link", { name: "API keys" }).click();
-  await expect(page.getByRole("link", { name: "New key" })).toHaveCount(0);
+  await expect(page.getByRole("link", { name: "Create key" })).toHaveCount(0);
   await page.getByLabel("What are the keys for?").fill("Nightly summaries");
   await page.getByRole("button", { name: "Request approval" }).click();
   await expect(page.getByText(/^Requested on .* UTC by/)).toBeVisible();

@@ -163,7 +163,7 @@ test("admins have the console in the header, whose pages are grouped too", async
 test("“/” focuses the search of a page that has one, and types elsewhere", async ({ page, context }) => {
   const admin = await enterConsole(context);
   await page.goto("/admin?q=nobody");
-  const search = page.getByRole("searchbox", { name: "Email, name or id" });
+  const search = page.getByRole("searchbox", { name: "Email, name or ID" });
   await expect(search).toHaveAttribute("aria-keyshortcuts", "/");
   await page.keyboard.press("/");
   await expect(search).toBeFocused();

@@ -49,7 +49,7 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   },
   "API keys": async ({ page }) => {
     await page.getByRole("link", { name: "API keys", exact: true }).click();
-    await expect(page.getByRole("link", { name: "New key" })).toBeVisible();
+    await expect(page.getByRole("link", { name: "Create key" })).toBeVisible();
   },
   "Sign in": async ({ page }) => {
     await page.goto(satellite?.url ?? "");

@@ -66,7 +66,7 @@ test.each([
   ["nine decimals", { amount: "0.000000001" }, "at most 8 decimals"],
   ["an exponent", { amount: "1e3" }, "Enter a number of credits"],
   ["no reference", { reference: " " }, "Enter a reference"],
-  ["no reason", { reason: "" }, "Say why"],
+  ["no reason", { reason: "" }, "Enter a reason"],
   ["another name", { confirmation: "Orbits" }, "Nothing was changed"],
 ])("a grant with %s is refused", async (_, more, words) => {
   const answer = await admin.browser.post(credits("grant"), { ...filled, reference: "INV-118", ...more });

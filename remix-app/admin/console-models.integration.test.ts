@@ -81,7 +81,7 @@ test("a model is shut and opened, by an admin, with a reason and its id", async 
 });
 
 test.each([
-  ["without a reason", { reason: "" }, "Say why"],
+  ["without a reason", { reason: "" }, "Enter a reason"],
   ["without a reason and an amount", { reason: "", inputUsd: "" }, "Enter an amount in USD"],
   ["with seven decimals", { inputUsd: "1.0000001" }, "at most 6 decimals"],
   ["below zero", { outputUsd: "-1" }, "at most 6 decimals"],

@@ -119,7 +119,7 @@ test("the command line prints the same, and changes nothing", async () => {
 });
 
 test.each([
-  ["without a reason", { reason: " " }, "Say why"],
+  ["without a reason", { reason: " " }, "Enter a reason"],
   ["that are not confirmed", { confirmation: "apply" }, "Type apply prices"],
   ["from the past", { from: "2026-01-01T00:00" }, "begin in the past"],
   ["of which none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
@@ -171,7 +171,7 @@ describe("a price file", () => {
 
   test("has at most 8 MiB", async () => {
     const of = async (bytes: number) => (await admin.browser.post(address, files(Buffer.alloc(bytes, " ")))).words;
-    expect(await of(mostSourceBytes)).toContain("is not JSON");
+    expect(await of(mostSourceBytes)).toContain("isn’t JSON");
     expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 

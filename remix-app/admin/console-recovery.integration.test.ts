@@ -62,7 +62,7 @@ describe("a recovery override in the console", () => {
   });
 
   test.each([
-    ["without a reason", { reason: " " }, "Say why"],
+    ["without a reason", { reason: " " }, "Enter a reason"],
     ["without the email typed once more", { confirmation: "yes" }, "isn’t that email"],
     ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],

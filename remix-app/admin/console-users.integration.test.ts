@@ -100,7 +100,7 @@ describe("a change of an account's second factor", () => {
   test("needs a reason and the account's email, and keeps what was typed", async () => {
     expect((await admin.browser.get(step("require"))).words).toContain("has never been changed");
     const unexplained = await admin.browser.post(step("require"), filled({ reason: " " }));
-    expect([unexplained.status, unexplained.words]).toEqual([400, expect.stringContaining("Say why")]);
+    expect([unexplained.status, unexplained.words]).toEqual([400, expect.stringContaining("Enter a reason")]);
     const other = await admin.browser.post(step("require"), filled({ confirmation: "yes" }));
     expect([other.status, other.words]).toEqual([400, expect.stringContaining("isn’t this account")]);
     expect(other.text).toContain('value="Asked by phone"');

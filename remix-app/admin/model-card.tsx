@@ -180,7 +180,7 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
           <input type="hidden" name="model" value={id} />
           <Field
             name="workspace"
-            label="Workspace’s id"
+            label="Workspace ID"
             hint={`Only the first ${grantedWorkspacesShown} workspaces by name are listed.`}
             required
           />

@@ -22,7 +22,7 @@ export const fieldLabels = {
   firstByteSeconds: "Seconds to the first byte",
   idleSeconds: "Seconds between chunks",
   totalSeconds: "Seconds in total",
-  workspace: "Workspace’s id",
+  workspace: "Workspace ID",
 } as const;
 
 /** "flex 0.5, priority 2", as the form reads it. */

@@ -82,7 +82,7 @@ function renderBlock(block: EmailBlock, accent: { accent: string; on: string }):
   }
   const rows = block.facts.map(
     ({ label, value }) =>
-      `<tr><td class="muted rule" valign="top" style="padding:8px 16px 8px 0;border-top:1px solid ${light.line};color:${light.muted};white-space:nowrap;width:1%;">${label}</td><td class="ink rule" valign="top" style="padding:8px 0;border-top:1px solid ${light.line};color:${light.ink};word-break:break-word;">${value}</td></tr>`,
+      `<tr><td class="muted rule" valign="top" style="padding:8px 16px 8px 0;border-top:1px solid ${light.line};color:${light.muted};width:35%;">${label}</td><td class="ink rule" valign="top" style="padding:8px 0;border-top:1px solid ${light.line};color:${light.ink};word-break:break-word;">${value}</td></tr>`,
   );
   return `<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 16px;font-size:14px;">${rows.join("")}</table>`;
 }

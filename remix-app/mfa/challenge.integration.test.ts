@@ -77,7 +77,7 @@ describe("the challenge", () => {
     const browser = await enter(person);
     const { status, text } = await browser.post("/mfa", answerWith(phone, code));
     expect(status).toBe(400);
-    expect(text).toMatch(/Enter the (6 digits|code) from your apps/);
+    expect(text).toMatch(/Enter the (6 digits|code) from your app/);
   });
 
   test("of a visitor without a session leads to the sign-in, and keeps the destination", async () => {

@@ -601,7 +601,7 @@ describe("the page", () => {
        where user_id = $1 and status = 'created'`,
       [person.id],
     );
-    expect((await browser.get("/qr")).words).toMatch(/too old.*Show QR code/);
+    expect((await browser.get("/qr")).words).toMatch(/expired.*Show QR code/);
   });
 
   test.each(["https://evil.example/", "//evil.example", "/\\evil.example"])("leads nowhere like %s", async (target) => {

@@ -102,7 +102,7 @@ describe("each form of an account's page", () => {
     const refused = await fetch(`${base}/accounts`, { method: "POST", headers, body });
     const page = await refused.text();
     expect(refused.status).toBe(409);
-    expect(page.replaceAll("<wbr/>", "")).toContain(`You’re signed in as ${bob.email} now`);
+    expect(page.replaceAll("<wbr/>", "")).toContain(`You’re now signed in as ${bob.email}`);
     expect(page).toContain('href="/settings/security?at=sessions"');
     expect(page).toContain('href="/accounts?returnUrl=%2Fsettings%2Fsecurity%3Fat%3Dsessions"');
   });

@@ -59,9 +59,11 @@ export function AppPage({ title, lead, actions, nav, children }: AppPageProps) {
           />
         </div>
       </header>
-      <div className={nav ? "min-h-[calc(100dvh-3.5625rem)] lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]" : undefined}>
+      <div
+        className={`flex min-h-[calc(100dvh-3.5625rem)] flex-col ${nav ? "lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]" : ""}`}
+      >
         {nav}
-        <div className="flex min-w-0 flex-col lg:col-start-2">
+        <div className={`flex min-w-0 grow flex-col ${nav ? "lg:col-start-2" : ""}`}>
           <main
             id="content"
             tabIndex={-1}

@@ -30,7 +30,7 @@ export default function ConsoleUsersPage() {
   return (
     <ConsolePage title="Accounts" lead="Everyone who can sign in, and what protects their account.">
       <WaitingNotice waiting={waiting} />
-      <SearchCard title="Find an account" label="Email, name or id" term={term} />
+      <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card
         title={term ? `Accounts that match “${term}”` : "Newest first"}
         lead={

@@ -79,7 +79,7 @@ export default function ConsoleAppChangePage() {
             {step === "link" || step === "unlink" ? (
               <Field
                 name="workspace"
-                label="Workspace’s id"
+                label="Workspace ID"
                 autoComplete="off"
                 autoCapitalize="none"
                 spellCheck={false}

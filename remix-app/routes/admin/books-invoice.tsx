@@ -39,7 +39,7 @@ export default function ConsoleInvoicePage() {
       }
     >
       {searchParams.has("recorded") ? (
-        <Notice tone="good">The {kindNames[invoice.kind].toLowerCase()} is recorded. This is its receipt.</Notice>
+        <Notice tone="good">{kindNames[invoice.kind]} recorded. This is its receipt.</Notice>
       ) : null}
       {invoice.replacedBy ? (
         <Notice tone="warn">{invoice.replacedBy} replaces it, so it no longer counts.</Notice>

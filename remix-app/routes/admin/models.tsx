@@ -48,7 +48,7 @@ export default function ConsoleModelsPage() {
   return (
     <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
       {done ? <Notice tone="good">The model was deleted. The change is in the audit log.</Notice> : null}
-      <SearchCard title="Find a model" label="Name or id" term={term} />
+      <SearchCard title="Find a model" label="Name or ID" term={term} />
       <Card
         title={term ? `Models that match “${term}”` : "All models"}
         lead="USD per million tokens."
@@ -58,7 +58,7 @@ export default function ConsoleModelsPage() {
           models={models}
           empty={
             term
-              ? "No model matches. Search for a part of its name or id."
+              ? "No model matches. Search for part of its name or ID."
               : "No model yet. Add one, then its route, price and grant."
           }
         />

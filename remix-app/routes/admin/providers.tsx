@@ -44,7 +44,7 @@ export default function ConsoleProvidersPage() {
   const { term, range, now, runs, state } = useLoaderData<typeof loader>();
   return (
     <ConsolePage title="Providers" lead="Which providers serve each model, what they charge, and recent failures.">
-      <SearchCard title="Find a run" label="Run id or request id" term={term} />
+      <SearchCard title="Find a run" label="Run ID or request ID" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>
           <FoundRuns runs={runs} />

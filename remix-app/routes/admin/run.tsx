@@ -22,7 +22,7 @@ export default function ConsoleRunPage() {
   const { createdAt } = detail.run;
   const more: [string, string][] = [
     ["Workspace", workspace.name ?? "Deleted"],
-    ["Workspace id", workspace.id],
+    ["Workspace ID", workspace.id],
   ];
   if (memberEmail) more.push(["Member’s email", memberEmail]);
   const account = [billing.name, billing.account].filter(Boolean).join(", ");

@@ -27,7 +27,7 @@ export default function ConsoleWorkspacesPage() {
     <ConsolePage title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <WaitingNotice waiting={waiting} />
-      <SearchCard title="Find a workspace" label="Name, id, or a member’s email" term={term} />
+      <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that can create keys"}
         lead={more ? "These are the first 50. Search for more of the name to narrow them." : undefined}

@@ -61,7 +61,7 @@ export default function InvoicePage() {
         </Notice>
       ) : null}
       {searchParams.has("recorded") ? (
-        <Notice tone="good">The {kindNames[invoice.kind].toLowerCase()} is recorded. This is its receipt.</Notice>
+        <Notice tone="good">{kindNames[invoice.kind]} recorded. This is its receipt.</Notice>
       ) : null}
       <Card title="What was recorded">
         <Facts

@@ -30,7 +30,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { hydrate: true };
 
-export const meta = pageTitle("New key");
+export const meta = pageTitle("New API key");
 
 const permission = "manage_ai_keys";
 
@@ -115,7 +115,7 @@ export default function NewKeyPage() {
   const typed: Record<string, string> = answer?.typed ?? kept;
   if (answer?.issued) {
     return (
-      <StudioPage workspace={workspace} title="Keys">
+      <StudioPage workspace={workspace} title="API keys">
         <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
         <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
           I’ve copied it
@@ -124,8 +124,8 @@ export default function NewKeyPage() {
     );
   }
   return (
-    <StudioPage workspace={workspace} title="Keys">
-      <Card title="New key" lead="The key is shown once. Its limits can only narrow what the workspace allows.">
+    <StudioPage workspace={workspace} title="API keys">
+      <Card title="New API key" lead="The key is shown once. Its limits can only narrow what the workspace allows.">
         <PostForm noValidate preventScrollReset className="max-w-160 space-y-5">
           <DefaultSubmit>Create key</DefaultSubmit>
           <ErrorSummary id="new-key-error" fields={errors} />

@@ -67,7 +67,7 @@ export default function KeysPage() {
           ) : null}
           {approval ? (
             <Link to="new" className={buttonClass("primary")}>
-              New key
+              Create key
             </Link>
           ) : null}
         </>

@@ -45,7 +45,7 @@ const concerns: { scope: BudgetScope; title: string; lead: string; empty: string
   },
   {
     scope: "key",
-    title: "Keys",
+    title: "API keys",
     lead: "Rotating an API key keeps its budget and what it has spent.",
     empty: "No API keys yet. You can set a budget when you create one.",
   },

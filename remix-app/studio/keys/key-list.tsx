@@ -51,7 +51,7 @@ export interface KeyListProps {
 export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
   return (
     <DataTable
-      caption="Keys"
+      caption="API keys"
       from="lg"
       rows={keys}
       rowKey={({ id }) => id}

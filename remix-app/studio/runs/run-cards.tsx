@@ -73,7 +73,7 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
             cell: ({ failure, latencyMs }) => (failure === "skipped" ? "–" : formatMs(latencyMs)),
           },
           {
-            label: "Upstream request id",
+            label: "Upstream request ID",
             cell: ({ upstreamRequestId }) => <span className="break-all text-small">{upstreamRequestId ?? "–"}</span>,
           },
         ]}

@@ -36,10 +36,10 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
     ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
     ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
     ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
-    ["First byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
+    ["Time to first byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
     ["Total time", run.latencyMs === null ? null : formatMs(run.latencyMs)],
-    ["Request id", run.requestId],
-    ["Run id", run.id],
+    ["Request ID", run.requestId],
+    ["Run ID", run.id],
   ];
   return facts.flatMap(([name, value]) => (value ? [[name, String(value)]] : []));
 }

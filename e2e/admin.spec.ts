@@ -48,7 +48,7 @@ test("the demo admin signs in with a code, finds an account, and is asked before
     `${member.email} needs a second factor`,
   );
   await confirm(page, { text: "yes", button: "Require MFA" });
-  await expect(page.getByRole("alert")).toContainText("nothing was changed");
+  await expect(page.getByRole("alert")).toContainText("Nothing was changed");
   await expect(page.getByLabel("Reason")).toHaveValue("Called, and proved who they are");
   await expectWellMade(page);
   await page.getByRole("link", { name: "Cancel" }).click();

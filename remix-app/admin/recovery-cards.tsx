@@ -118,7 +118,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
 }
 
 function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): string {
-  if (active) return "holds";
+  if (active) return "active";
   return revokedAt ? "revoked" : "over";
 }
 

@@ -21,7 +21,7 @@ export const policyWords: Record<PolicyState, string> = {
 };
 
 const kinds: Record<string, string> = {
-  create: "Override made",
+  create: "Override created",
   revoke: "Override revoked",
   send: "Recovery email",
   consume: "Recovery email used",

@@ -72,7 +72,7 @@ export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan)
   return [
     `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress are charged as they began.`,
     ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
-    ...(to.models === 0 ? [`${to.name} grants no models: calls are refused until you grant some.`] : []),
+    ...(to.models === 0 ? [`${to.name} grants no models: requests are refused until you grant some.`] : []),
   ];
 }
 

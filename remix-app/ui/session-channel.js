@@ -23,7 +23,7 @@ async function compare() {
   }
   // A key that is shown this once can still be copied, until nobody is signed in any more.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
-    tell(session ? `You are signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
+    tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();
 }
 

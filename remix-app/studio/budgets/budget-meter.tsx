@@ -57,6 +57,6 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
 
 function usedUpWords({ scope, enforced }: Budget): string {
   if (!enforced) return "Used up. Requests aren’t refused.";
-  const calls = scope === "label" ? "requests by API keys with this label" : "calls";
+  const calls = scope === "label" ? "requests by API keys with this label" : "requests";
   return `Used up: ${calls} are refused until the budget resets or you raise it.`;
 }

@@ -61,7 +61,9 @@ export default function ConsoleWorkspacePage() {
             </a>
           </p>
         ) : (
-          <Notice tone="warn">The plan {planId} doesn’t exist: requests are refused. Move the workspace to a plan.</Notice>
+          <Notice tone="warn">
+            The plan {planId} doesn’t exist: requests are refused. Move the workspace to a plan.
+          </Notice>
         )}
         {lock ? <p className="mt-3 text-muted">{lock}</p> : null}
       </Card>

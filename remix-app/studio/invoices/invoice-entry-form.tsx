@@ -28,7 +28,11 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
     hint: "Optional. The amount is spread over the period by day. Without a period, it counts in the month of issue.",
     type: "date",
   },
-  periodEnd: { label: "Period’s last day", hint: "Optional. Leave empty for the end of that month. Both days count in full.", type: "date" },
+  periodEnd: {
+    label: "Period’s last day",
+    hint: "Optional. Leave empty for the end of that month. Both days count in full.",
+    type: "date",
+  },
 };
 
 /** The fields of an invoice; what was typed stays. */

@@ -89,8 +89,8 @@ describe("npm run app", () => {
     await app(addition(name));
     const nobody = newName();
     const refusals: [string[], string][] = [
-      [addition(name), "already registered"],
-      [addition(newName(), ["--origin", `https://${name}.example`]), "already registered"],
+      [addition(name), "registered already"],
+      [addition(newName(), ["--origin", `https://${name}.example`]), "registered already"],
       [addition(newName(), ["--scope", "ai:use"]), "an internal app has no gateway scopes"],
       [addition("web"), "the platform's own"],
       [["rotate-secret", nobody, "--reason", "test"], `There is no app called ${nobody}`],
@@ -118,6 +118,6 @@ describe("npm run app", () => {
     const gone = await app(["list"], project);
     expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining("did not answer") });
     const local = [...addition(newName()), "--origin", "http://localhost:3100"];
-    expect(await app(local, project)).toMatchObject({ code: 1, stderr: expect.stringContaining("in development") });
+    expect(await app(local, project)).toMatchObject({ code: 1, stderr: expect.stringContaining("development only") });
   });
 });

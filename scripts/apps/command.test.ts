@@ -37,8 +37,8 @@ test.each([
   "http://notes.gatehouse.localhost:3100",
   "http://127.0.0.1:3100",
   "http://[::1]:3100",
-])("%s is for in development", (origin) => {
-  expect(() => read(`${add} --origin ${origin}`)).toThrow("in development");
+])("%s is for development only", (origin) => {
+  expect(() => read(`${add} --origin ${origin}`)).toThrow("development only");
   expect(read(`${add} --origin ${origin}`, true)).toMatchObject({ origins: [origin] });
 });
 

@@ -78,7 +78,7 @@ export function readAppCommand(argv: string[], { development }: { development: b
     case "add": {
       const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);
       const local = origins.find((one) => isLoopback(new URL(one).hostname));
-      if (local && !development) throw new Error(`${local} is of this machine: registered in in development.`);
+      if (local && !development) throw new Error(`${local} is of this machine: registered in development only.`);
       return {
         verb,
         ...common,

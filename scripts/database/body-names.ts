@@ -31,7 +31,7 @@ export async function findUnknownNames(
     const code = withoutStrings(body);
     const start = text.indexOf(body);
     const describe = (at: number, what: string) =>
-      `${placeOf(definition, start + at)}: ${what} doesn’t exist.\n${byMigration}`;
+      `${placeOf(definition, start + at)}: ${what} does not exist.\n${byMigration}`;
     const unknown = qualifiedNames(code).flatMap(({ table, column, at }) => {
       const isTable = relationContext.test(code.slice(0, at));
       if (!schemas.has(table.split(".")[0] ?? "")) return isTable ? [describe(at, table)] : [];

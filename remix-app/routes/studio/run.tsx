@@ -19,7 +19,7 @@ export const meta = pageTitle("Run");
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const found = await readRun(context, { ...member, runId: params.runId ?? "" });
-  // Prompts and answers is for those who may choose that it is kept; nobody else learns even whether it is.
+  // Only members who may choose to keep content see it, or whether it is kept.
   const content = workspace.permissions.includes("manage_ai_policy")
     ? await describeRunContent(context, { reader: member, runId: found.run.id })
     : null;

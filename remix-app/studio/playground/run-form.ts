@@ -73,7 +73,7 @@ export async function answerForm(context: AppLoadContext, posted: PostedForm): P
   if (kind === "speech") return { kind, ...known, ...(await speak(context, posted)) };
   if (kind === "embeddings") return { kind, ...known, ...(await embed(context, posted)) };
   const said = await chat(context, posted);
-  // Prompts and answers is part of the conversation by now, and no longer to be sent.
+  // The conversation holds it by now, so it isn’t sent again.
   return { kind, ...known, ...(said.failure || said.errors ? {} : { typed: withoutSaid(typed) }), ...said };
 }
 

@@ -21,7 +21,7 @@ const parts = [
   },
 ] as const;
 
-/** Prompts and answers in a run, shown when asked for: that is recorded. */
+/** A run's prompts and answers, shown on request. Each view is recorded. */
 export function RunContentCard({
   kept,
   opened,

@@ -183,7 +183,7 @@ const opened = z.object({
   answer: z.string().nullable(),
 });
 
-/** Prompts and answers in a run, to be shown. */
+/** What a run keeps of its prompts and answers. */
 export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
 
 /**
@@ -205,7 +205,7 @@ export async function describeRunContent(
 }
 
 /**
- * Prompts and answers in a run. The reading is written into the workspace's log, which its owners see.
+ * Reads a run's prompts and answers. The reading is written into the workspace's log, which its owners see.
  * @returns null as {@link describeRunContent}
  * @throws Response 403, 503 as readStudio
  */

@@ -78,7 +78,7 @@ test("an origin that nobody registered is dropped with a notice", async ({ page,
   const { port } = new URL(notes.origin);
   for (const stranger of [`http://localhost:${port}/`, "https://notes.example/", `${notes.origin}.evil.example/`]) {
     await page.goto(loginFor(stranger));
-    await expect(page.getByText("not one of ours")).toBeVisible();
+    await expect(page.getByText("isn’t part of this site")).toBeVisible();
   }
   await enter(page, member);
   await page.goto(`/continue?${new URLSearchParams({ returnUrl: "https://notes.example/" })}`);

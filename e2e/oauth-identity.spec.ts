@@ -131,7 +131,7 @@ test("the provider's page names what is wrong with an address, and can be read a
   await expectFitsSmallScreens(page);
   await page.getByLabel("Email").fill("no address");
   await page.getByRole("button", { name: "Continue" }).click();
-  await expect(page.getByRole("alert")).toContainText("Enter a URL");
+  await expect(page.getByRole("alert")).toContainText("Enter an address");
   await expect(page.getByLabel("Email")).toHaveValue("no address");
   await expectAccessible(page);
 });

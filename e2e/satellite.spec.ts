@@ -169,7 +169,7 @@ test("a satellite on an origin that nobody registered gets no one", async ({ pag
   });
   try {
     await page.goto(`${stranger.base}/sign-in`);
-    await expect(page.getByText("not one of ours")).toBeVisible();
+    await expect(page.getByText("isn’t part of this site")).toBeVisible();
     await page.getByLabel("Email").fill(member.email);
     await page.getByLabel("Password", { exact: true }).fill(member.password);
     await page.getByRole("button", { name: "Sign in", exact: true }).click();

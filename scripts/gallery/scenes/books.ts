@@ -222,7 +222,7 @@ export const bookStates = statesOf("Console", [
       await scene.page.getByLabel("Reason").fill("The bill of the month");
       await scene.page.getByLabel(/to confirm$/).fill(reference);
       await press(scene.page, "Record invoice");
-      await scene.page.getByText("Recorded. This is its receipt.").waitFor();
+      await scene.page.getByText("Invoice recorded. This is its receipt.").waitFor();
     },
   ],
 ]);

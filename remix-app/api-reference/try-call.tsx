@@ -12,7 +12,7 @@ export interface TryVisitor {
 export interface TryCallProps {
   operationId: string;
   view: TryView;
-  /** Null where nobody is signed in. */
+  /** Null for a visitor who isn’t signed in. */
   visitor: TryVisitor | null;
   signInPath: string;
 }

@@ -43,7 +43,7 @@ export function openOutposts() {
     }),
     // With the stack's own key: it knows that a browser is signed in, and cannot ask as who.
     cutOff: once(async () => baseOf(startWeb(`http://127.0.0.1:${await freePort()}`, { env: vaultSettings() }))),
-    /** With the stack's own keys, so that whoever is signed in there is signed in here. */
+    /** With the stack's own keys, so that its sessions work here too. */
     branded: once(async () => {
       const env = {
         ...vaultSettings(),

@@ -11,7 +11,7 @@ export function operatorProject(): { url: string; secretKey: string; development
   const { SUPABASE_URL, SUPABASE_SECRET_KEY, GATEHOUSE_STACK = ".local/stack.json" } = process.env;
   if (SUPABASE_URL && SUPABASE_SECRET_KEY)
     return { url: SUPABASE_URL, secretKey: SUPABASE_SECRET_KEY, development: false };
-  // One alone names a project that the local stack must not stand in for.
+  // With only one of them, the local stack would be used in place of the named project.
   if (SUPABASE_URL || SUPABASE_SECRET_KEY) {
     console.error(`Set ${SUPABASE_URL ? "SUPABASE_SECRET_KEY" : "SUPABASE_URL"} too, or neither for the local stack.`);
     process.exit(1);

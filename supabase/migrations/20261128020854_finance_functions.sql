@@ -1036,7 +1036,7 @@ begin
     return ai.refusal(caller.refused);
   end if;
   perform ai.record_key_use(caller);
-  -- In one order whoever calls, so that batches cannot lock each other out.
+  -- Always in the same order, so that concurrent batches cannot deadlock.
   for item in
     select r.value as record, r.ordinality::integer as place
     from jsonb_array_elements(call -> 'records') with ordinality as r
@@ -2703,7 +2703,7 @@ as $$
       coalesce(sum(p.invoiced) filter (where p.kind = 'booked'), 0) as invoiced,
       count(p.imported) filter (where p.kind = 'booked') > 0 as has_costs,
       count(p.invoiced) filter (where p.kind = 'booked') > 0 as has_invoices,
-      -- Runs and records that name no account may be of any: then accounts cannot be told apart.
+      -- Runs and records without an account may belong to any account, so accounts are not compared.
       coalesce(bool_or(p.account_id is null and (p.metered <> 0 or (p.kind = 'booked' and p.imported <> 0))), false) as pooled
     from unnest(parts) p
   ), days as (

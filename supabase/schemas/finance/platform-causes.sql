@@ -13,7 +13,7 @@ as $$
       coalesce(sum(p.invoiced) filter (where p.kind = 'booked'), 0) as invoiced,
       count(p.imported) filter (where p.kind = 'booked') > 0 as has_costs,
       count(p.invoiced) filter (where p.kind = 'booked') > 0 as has_invoices,
-      -- Runs and records that name no account may be of any: then accounts cannot be told apart.
+      -- Runs and records without an account may belong to any account, so accounts are not compared.
       coalesce(bool_or(p.account_id is null and (p.metered <> 0 or (p.kind = 'booked' and p.imported <> 0))), false) as pooled
     from unnest(parts) p
   ), days as (

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { daysInWords } from "../../studio/costs/cost-import/import-words.ts";
 import { amountText, formatCount, formatUsd } from "../../ui/format-amount.ts";
 
 const days = z.array(z.string());
@@ -134,7 +135,7 @@ function onDays(list: readonly string[]): string {
   const spans = spansOf(list);
   const shown = spans.slice(0, spansShown);
   const others = spans.slice(spansShown).reduce((sum, { days: many }) => sum + many, 0);
-  const texts = shown.map(({ first, last }) => (first === last ? first : `${first} to ${last}`));
+  const texts = shown.map(({ first, last }) => daysInWords(first, last));
   return ` on ${joined([...texts, ...(others > 0 ? [counted(others, "other day")] : [])])}`;
 }
 

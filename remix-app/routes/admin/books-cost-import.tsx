@@ -2,8 +2,8 @@ import { useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformImport } from "../../admin/books/platform-import.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
-import { monthName } from "../../studio/costs/month.ts";
+import { monthText } from "../../http/date-text.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/import-words.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -48,7 +48,7 @@ export default function ConsoleCostImportPage() {
           {month ? (
             <div className="flex flex-wrap gap-3">
               <ButtonLink href={`/admin/books?month=${month}`} variant="primary">
-                Reconcile {monthName(month)}
+                Reconcile {monthText(month)}
               </ButtonLink>
               <ButtonLink href={`/admin/books/costs?${new URLSearchParams({ month, provider })}`}>
                 Show these costs

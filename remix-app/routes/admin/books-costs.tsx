@@ -2,10 +2,11 @@ import { useLoaderData } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { monthText } from "../../http/date-text.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
-import { monthName, readMonth } from "../../studio/costs/month.ts";
+import { readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { rangeStatus } from "../../studio/range.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -50,7 +51,7 @@ export default function ConsoleCostsPage() {
       <MonthPicker asked={asked} />
       <ImportFilterNotice filter={filter} of="costs" />
       <Card
-        title={monthName(asked.month)}
+        title={monthText(asked.month)}
         lead={
           <>
             All that count: <Usd amount={totals.amountUsd} />. Days are as the provider dates them.{" "}

@@ -2,9 +2,9 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { monthText } from "../../http/date-text.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
-import { monthName } from "../../studio/costs/month.ts";
 import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -49,7 +49,7 @@ export default function ConsoleInvoicesPage() {
         title="The platform’s invoices"
         lead={
           <>
-            {filter.month ? `Counted in ${monthName(filter.month)}: ` : "All that count: "}
+            {filter.month ? `Counted in ${monthText(filter.month)}: ` : "All that count: "}
             <Usd amount={totals.amountUsd} />.{" "}
             {totals.replacedRecords > 0 ? `${totals.replacedRecords} replaced, which no longer count.` : null}
           </>

@@ -6,7 +6,7 @@ import { DayTable } from "../../admin/books/day-table.tsx";
 import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-month.ts";
 import { BookWorkspaceTable } from "../../admin/books/workspace-table.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { monthName } from "../../studio/costs/month.ts";
+import { monthText } from "../../http/date-text.ts";
 import { cellsOf, stateWords } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -15,7 +15,7 @@ import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
 
 export const meta = pageTitle<typeof loader>(
-  (data) => `${data ? `${data.provider} in ${monthName(data.month)}` : "A provider’s month"} · Books · Console`,
+  (data) => `${data ? `${data.provider} in ${monthText(data.month)}` : "A provider’s month"} · Books · Console`,
 );
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -31,7 +31,7 @@ export default function ConsoleProviderMonthPage() {
   const state = cells[0]?.state ?? "agrees";
   return (
     <ConsolePage
-      title={`${provider} in ${monthName(month)}`}
+      title={`${provider} in ${monthText(month)}`}
       lead="Where the platform’s figures come from, and what explains a difference between them."
       actions={<ButtonLink href={`/admin/books?month=${month}`}>All providers</ButtonLink>}
     >

@@ -3,8 +3,9 @@ import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { monthLinks, providerPage } from "../../admin/books/book-links.ts";
 import { reconcilePlatform } from "../../admin/books/platform-month.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { monthText } from "../../http/date-text.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
-import { monthName, readMonth } from "../../studio/costs/month.ts";
+import { readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
@@ -55,7 +56,7 @@ export default function ConsoleBooksPage() {
       />
       <ClashCard clashes={clashes} />
       <Card
-        title={monthName(asked.month)}
+        title={monthText(asked.month)}
         lead="Days are in UTC. A provider’s own days are compared with the same dates. An invoice for several months counts in each by its days. Costs and invoices of workspaces aren’t part of the platform’s."
         action={
           <div className="flex flex-wrap gap-2">

@@ -1,9 +1,9 @@
 import { Link, useLoaderData, useSearchParams } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { monthText } from "../../http/date-text.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/import-words.ts";
 import { requireImport } from "../../studio/costs/cost-import/member-book.ts";
-import { receiptFacts } from "../../studio/costs/cost-import/receipt-facts.ts";
-import { monthName } from "../../studio/costs/month.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
@@ -57,7 +57,7 @@ export default function CostImportPage() {
           {month && current.firstDay && current.lastDay ? (
             <div className="flex flex-wrap gap-3">
               <Link to={`${base}/reconciliation?month=${month}`} className={buttonClass()}>
-                Reconcile {monthName(month)}
+                Reconcile {monthText(month)}
               </Link>
               <Link
                 to={`${base}/costs?${new URLSearchParams({ from: current.firstDay, to: current.lastDay, provider })}`}

@@ -1,8 +1,9 @@
 import { Link, useLoaderData, useLocation } from "@remix-run/react";
 import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { monthText } from "../../http/date-text.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
-import { monthName, monthWindow, readMonth } from "../../studio/costs/month.ts";
+import { monthWindow, readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
@@ -68,7 +69,7 @@ export default function ReconciliationPage() {
       />
       <ClashCard clashes={clashes} />
       <Card
-        title={monthName(asked.month)}
+        title={monthText(asked.month)}
         lead="Runs count by UTC day, imported costs by the provider’s date. An invoice for several months counts in each by its days."
       >
         <ReconciliationTable

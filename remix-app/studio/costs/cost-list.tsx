@@ -5,6 +5,7 @@ import { Dotted } from "../../ui/facts.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
+import { ratesInWords } from "./cost-import/import-words.ts";
 import { originalText } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
@@ -82,7 +83,7 @@ function ImportedFile({
   now: string;
   imports: string;
 }) {
-  const rates = Object.entries(file.rates).map(([currency, rate]) => `1 ${currency} = ${rate} USD`);
+  const rates = ratesInWords(file.rates);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">
@@ -91,7 +92,7 @@ function ImportedFile({
         {file.file}
       </a>
       , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} now={now} />
-      {rates.length > 0 ? ` at ${rates.join(", ")}` : null}
+      {rates ? ` at ${rates}` : null}
     </span>
   );
 }

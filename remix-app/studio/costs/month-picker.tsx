@@ -1,9 +1,10 @@
 import { Form, useLocation } from "@remix-run/react";
+import { monthText } from "../../http/date-text.ts";
 import { Button } from "../../ui/button.tsx";
 import { Select } from "../../ui/field.tsx";
 import { Link } from "../../ui/link.tsx";
 import { pageParameters, searchWith } from "../range.ts";
-import { type AskedMonth, monthName, shiftMonth } from "./month.ts";
+import { type AskedMonth, shiftMonth } from "./month.ts";
 
 /** How many months back the list goes; earlier ones are reached month by month. */
 const monthsListed = 36;
@@ -17,14 +18,14 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
   const step = (to: string, label: string) => (
     <Link to={searchWith(search, { month: to })} className="choice" preventScrollReset>
       {label}
-      <span className="sr-only">, {monthName(to)}</span>
+      <span className="sr-only">, {monthText(to)}</span>
     </Link>
   );
   return (
     <div className="space-y-2">
       {fault ? (
         <p role="alert" className="text-bad text-small">
-          {fault} Shown instead: {monthName(month)}.
+          {fault} Shown instead: {monthText(month)}.
         </p>
       ) : null}
       <div className="flex flex-wrap items-center gap-2">
@@ -37,7 +38,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
           <Select key={month} name="month" label="Month (UTC)" hideLabel defaultValue={month} className="max-sm:flex-1">
             {options.map((option) => (
               <option key={option} value={option}>
-                {monthName(option)}
+                {monthText(option)}
               </option>
             ))}
           </Select>

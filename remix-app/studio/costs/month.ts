@@ -46,10 +46,3 @@ export function daysOfMonth(month: string): { first: string; last: string } {
   const [year = 0, number = 1] = month.split("-").map(Number);
   return { first: `${month}-01`, last: new Date(Date.UTC(year, number, 0)).toISOString().slice(0, 10) };
 }
-
-const names = new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" });
-
-/** Returns a month's name, such as October 2026. */
-export function monthName(month: string): string {
-  return names.format(Date.parse(`${month}-01`));
-}

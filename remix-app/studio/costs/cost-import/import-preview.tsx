@@ -6,6 +6,7 @@ import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
 import { changedDays, type ImportPreview } from "./import-answers.ts";
+import { daysInWords } from "./import-words.ts";
 
 const accountsListed = 50;
 
@@ -26,7 +27,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           {
             label: "Total",
             value: <Usd amount={totalUsd} />,
-            note: firstDay === lastDay ? firstDay : `${firstDay} to ${lastDay}`,
+            note: daysInWords(firstDay, lastDay),
           },
           { label: "New", value: <Usd amount={added.amountUsd} />, note: counted(added.days) },
           ...(corrected.days > 0

@@ -3,14 +3,14 @@ import type { ImportReceipt } from "./import-answers.ts";
 
 /** Returns what the receipt of an import says, term by term. */
 export function receiptFacts({ provider, sha256, appName, import: kept, current }: ImportReceipt): [string, string][] {
-  const rates = Object.entries(kept.rates).map(([currency, rate]) => `1 ${currency} = ${rate} USD`);
+  const rates = ratesInWords(kept.rates);
   return [
     ["File", kept.file],
     ["Provider", provider],
     ...(appName === null ? [] : [["App", appName] satisfies [string, string]]),
     ["Days", daysInWords(current.firstDay, current.lastDay)],
     ["Time zone of days", kept.timeZone],
-    ...(rates.length > 0 ? [["Rates", rates.join(", ")] satisfies [string, string]] : []),
+    ...(rates ? [["Rates", rates] satisfies [string, string]] : []),
     ["Imported by", kept.name ?? (kept.by === "operator" ? "The operator’s command" : "A deleted account")],
     ["Imported at", momentInWords(kept.importedAt)],
     ["SHA-256 of the file", sha256],
@@ -18,7 +18,15 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
   ];
 }
 
-function daysInWords(first: string | null, last: string | null): string {
+/** "1 EUR = 1.08 USD, 1 GBP = 1.27 USD", or nothing. */
+export function ratesInWords(rates: Record<string, string>): string {
+  return Object.entries(rates)
+    .map(([currency, rate]) => `1 ${currency} = ${rate} USD`)
+    .join(", ");
+}
+
+/** "2026-10-03 to 2026-10-09", or the day where both are the same. */
+export function daysInWords(first: string | null, last: string | null): string {
   if (first === null || last === null) return "none";
   return first === last ? first : `${first} to ${last}`;
 }

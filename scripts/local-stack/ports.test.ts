@@ -3,6 +3,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { StackError } from "./errors.ts";
 import {
+  anyPort,
   defaultPorts,
   describeTaken,
   type HeldPort,
@@ -71,6 +72,16 @@ async function freePair(): Promise<number> {
 
 const anyPorts = Object.fromEntries(Object.keys(defaultPorts).map((name) => [name, 0])) as Ports;
 const used = (held: HeldPorts) => Object.values(numbersOf(held));
+
+test("any port is one that fetch takes, unlike the one below", async () => {
+  const causeAt = (port: number) =>
+    fetch(`http://127.0.0.1:${port}`).then(
+      () => "none",
+      (error: Error) => (error.cause as Error).message,
+    );
+  expect(await causeAt(anyPort.from - 1)).toBe("bad port");
+  expect(await causeAt(anyPort.from)).not.toBe("bad port");
+});
 
 test("any free ports are all different", async () => {
   const { held, taken } = await hold(anyPorts);

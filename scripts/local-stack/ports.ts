@@ -40,8 +40,11 @@ export type HeldPort = {
 export type HeldPorts = Record<PortName, HeldPort>;
 
 const highestPort = 65_535;
-/** "Any port" is one below those that systems give to outgoing connections, which could take it before we do. */
-const anyPort = { from: 10_000, to: 32_000 };
+/**
+ * "Any port" is one below those that systems give to outgoing connections, which could take it before we do, and above
+ * those that `fetch` and browsers refuse (the highest is 10080: fetch.spec.whatwg.org, "bad port").
+ */
+export const anyPort = { from: 10_081, to: 32_000 };
 /** Keeps a port reserved while its service starts. Missing on a machine without IPv6, which then relies on retries. */
 const guardHost = "::1";
 

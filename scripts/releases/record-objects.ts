@@ -20,26 +20,38 @@ export const grantNothingByDefault = ["tables", "functions", "sequences"]
  * in one without them. Privileges that only one of the two has are optional.
  */
 export async function recordObjects(cluster: ScratchCluster, migrations: string): Promise<ObjectChanges> {
-  const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-objects-"));
+  const projects = await createProjects(cluster);
   try {
-    const [open, closed] = [await cluster.createDatabase(), await cluster.createDatabase()];
-    await withDatabase(closed, (client) => client.query(grantNothingByDefault));
     const changes: ObjectChanges = {};
     let before: Objects = {};
     for (const { version, file } of await listMigrations(migrations)) {
-      await copyFile(file, path.join(directory, path.basename(file)));
-      // One after the other: both create the cluster's roles.
-      const more = await migrateAndDescribe(open, directory);
-      const less = await migrateAndDescribe(closed, directory);
-      if (!more || !less) continue;
-      const after = withOptionalGrants(more, less);
+      const after = await projects.migrate([file]);
+      if (!after) continue;
       changes[version] = changesBetween(before, after);
       before = after;
     }
     return changes;
   } finally {
-    await rm(directory, { recursive: true });
+    await projects.close();
   }
+}
+
+/** Creates two projects, one with Supabase's default privileges and one without them. */
+export async function createProjects(cluster: ScratchCluster) {
+  const directory = await mkdtemp(path.join(tmpdir(), "gatehouse-objects-"));
+  const [open, closed] = [await cluster.createDatabase(), await cluster.createDatabase()];
+  await withDatabase(closed, (client) => client.query(grantNothingByDefault));
+  return {
+    /** Applies migrations to both; returns their objects, or undefined before a database can describe itself. */
+    async migrate(files: readonly string[]): Promise<Objects | undefined> {
+      for (const file of files) await copyFile(file, path.join(directory, path.basename(file)));
+      // One after the other: both create the cluster's roles.
+      const more = await migrateAndDescribe(open, directory);
+      const less = await migrateAndDescribe(closed, directory);
+      return more && less && withOptionalGrants(more, less);
+    },
+    close: () => rm(directory, { recursive: true }),
+  };
 }
 
 async function migrateAndDescribe(dbUrl: string, directory: string): Promise<Objects | undefined> {

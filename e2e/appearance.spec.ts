@@ -18,8 +18,8 @@ for (const javaScriptEnabled of [true, false]) {
       expect(dark).not.toBe(light);
       await page.goto("/signup");
       expect(await background()).toBe(dark);
-      await page.getByRole("button", { name: "Follow the system" }).click();
-      await expect(page.getByRole("button", { name: "Follow the system" })).toHaveAttribute("aria-pressed", "true");
+      await page.getByRole("button", { name: "System" }).click();
+      await expect(page.getByRole("button", { name: "System" })).toHaveAttribute("aria-pressed", "true");
       expect(await background()).toBe(light);
     });
   });
@@ -28,7 +28,7 @@ for (const javaScriptEnabled of [true, false]) {
 test("an unknown address is a page with a way out and a request id", async ({ page }) => {
   const response = await page.goto("/no/such/page");
   expect(response?.status()).toBe(404);
-  await expect(page.getByRole("heading", { name: "There is nothing here" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Not found" })).toBeVisible();
   await expect(page.getByText(response?.headers()["x-request-id"] ?? "missing")).toBeVisible();
   await expectAccessible(page);
 });

@@ -128,8 +128,8 @@ describe("a refusal by a route without a page", () => {
   });
 
   test.each([
-    ["a file", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "There is nothing here"],
-    ["what a form is sent to", "POST", "/theme", 400, "This request is not valid"],
+    ["a file", "GET", `/workspaces/${crypto.randomUUID()}/ai/usage.csv`, 404, "Not found"],
+    ["what a form is sent to", "POST", "/theme", 400, "The request is invalid"],
   ])("%s, is a page for a browser that will show it, and problem JSON for a script", async (_, ...asked) => {
     const [method, path, status, title] = asked;
     const init = { method, ...(method === "POST" ? { body: new URLSearchParams({ theme: "purple" }) } : {}) };

@@ -69,11 +69,11 @@ describe("a JSON body", () => {
     };
     expect(await readStrictly('{"name":"Ada","nmae":1}')).toMatchObject({
       status: 400,
-      body: { param: "nmae", detail: "“nmae” is not known here." },
+      body: { param: "nmae", detail: "Unknown field: “nmae”." },
     });
     expect((await readStrictly('{"name":"Ada","inner":{"x":1}}')).body.param).toBe("inner.x");
-    expect((await readStrictly("[]")).body.detail).toBe("The body is JSON, but not what this takes.");
-    expect((await readStrictly("{")).body.detail).toBe("The body could not be read.");
+    expect((await readStrictly("[]")).body.detail).toBe("The body doesn’t match the schema of this call.");
+    expect((await readStrictly("{")).body.detail).toBe("The body couldn’t be read as JSON.");
   });
 
   test("names the field that is wrong", async () => {

@@ -27,7 +27,8 @@ export async function readJson<Schema extends z.ZodType>(
   const body = text === "" ? {} : parsedBy(parse, text);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  const { detail, param } = body === undefined ? { detail: "The body could not be read." } : faultOf(parsed.error);
+  const { detail, param } =
+    body === undefined ? { detail: "The body couldn’t be read as JSON." } : faultOf(parsed.error);
   throw problem("INVALID_REQUEST", { requestId, detail, ...(param ? { members: { param } } : {}) });
 }
 
@@ -44,10 +45,10 @@ function faultOf({ issues: [issue] }: z.ZodError): { detail: string; param?: str
   const path = issue?.path.map(String) ?? [];
   if (issue?.code === "unrecognized_keys") {
     const param = [...path, ...issue.keys.slice(0, 1)].join(".").slice(0, 256);
-    return { detail: `“${param}” is not known here.`, param };
+    return { detail: `Unknown field: “${param}”.`, param };
   }
   const param = path.join(".");
   return param
-    ? { detail: `“${param}” is missing or not valid.`, param }
-    : { detail: "The body is JSON, but not what this takes." };
+    ? { detail: `“${param}” is missing or invalid.`, param }
+    : { detail: "The body doesn’t match the schema of this call." };
 }

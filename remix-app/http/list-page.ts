@@ -14,7 +14,10 @@ export function positionOf<Position>(
   if (cursor === null || cursor === undefined) return null;
   const position = read(cursor);
   if (position !== null) return position;
-  throw problem("INVALID_REQUEST", { requestId, detail: "The cursor is none of ours." });
+  throw problem("INVALID_REQUEST", {
+    requestId,
+    detail: "The cursor is invalid. Send the nextCursor of an earlier page.",
+  });
 }
 
 /**
@@ -101,7 +104,10 @@ export function readPageQuery(request: Request, { requestId }: { requestId: stri
   const { searchParams } = new URL(request.url);
   const query = pageQuery.safeParse(Object.fromEntries(searchParams));
   if (query.success) return query.data;
-  throw problem("INVALID_REQUEST", { requestId, detail: "limit is a number from 1 to 100, cursor a nextCursor." });
+  throw problem("INVALID_REQUEST", {
+    requestId,
+    detail: "limit must be a number from 1 to 100, and cursor the nextCursor of an earlier page.",
+  });
 }
 
 /** How many records of a file are read at a time. */

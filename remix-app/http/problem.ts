@@ -1,19 +1,19 @@
 /** Every error code of the web origin, with its status and title. The list is closed. */
 export const problems = {
-  INVALID_REQUEST: { status: 400, title: "This request is not valid" },
+  INVALID_REQUEST: { status: 400, title: "The request is invalid" },
   UNAUTHENTICATED: { status: 401, title: "Sign in to continue" },
   REAUTH_REQUIRED: { status: 401, title: "Sign in again to continue" },
   FORBIDDEN: { status: 403, title: "You don’t have access to this" },
   CSRF_REJECTED: { status: 403, title: "This request came from another site" },
   MFA_REQUIRED: { status: 403, title: "A second step is required" },
   STEP_UP_REQUIRED: { status: 403, title: "Confirm it’s you" },
-  BOT_CHALLENGE_REQUIRED: { status: 403, title: "Complete the challenge to continue" },
-  NOT_FOUND: { status: 404, title: "There is nothing here" },
-  METHOD_NOT_ALLOWED: { status: 405, title: "This method is not allowed here" },
+  BOT_CHALLENGE_REQUIRED: { status: 403, title: "Verify that you’re human to continue" },
+  NOT_FOUND: { status: 404, title: "Not found" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "Method not allowed" },
   CONFLICT: { status: 409, title: "This conflicts with the current state" },
   GONE: { status: 410, title: "This is no longer available" },
-  PAYLOAD_TOO_LARGE: { status: 413, title: "This request is too large" },
-  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "This type of body is not supported" },
+  PAYLOAD_TOO_LARGE: { status: 413, title: "The request is too large" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "The content type is not supported" },
   RATE_LIMITED: { status: 429, title: "Too many attempts" },
   AUTH_UNAVAILABLE: { status: 503, title: "We can’t check your sign-in right now" },
   UNAVAILABLE: { status: 503, title: "The service is unavailable right now" },
@@ -43,8 +43,8 @@ export interface ProblemOptions {
 }
 
 const defaultDetails: Partial<Record<ProblemCode, string>> = {
-  UNAUTHENTICATED: "This needs a signed-in account.",
-  CSRF_REJECTED: "For your safety, only our own pages can do this. Open the page here and try again.",
+  UNAUTHENTICATED: "You need to sign in to do this.",
+  CSRF_REJECTED: "For your security, this only works from our own pages. Open the page here and try again.",
   NOT_FOUND: "The address may be mistyped, or the page may have moved.",
   PAYLOAD_TOO_LARGE: "Send at most 64 KiB.",
   AUTH_UNAVAILABLE: "You’re not signed out. Try again in a moment.",

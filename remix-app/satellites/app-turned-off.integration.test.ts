@@ -23,6 +23,6 @@ test("a token for an app that is turned off in the moment of the request is refu
   const { status, body } = await answer;
   expect([status, body]).toMatchObject([
     404,
-    { code: "NOT_FOUND", detail: "There is no such app, or it is turned off." },
+    { code: "NOT_FOUND", detail: "This app doesn’t exist, or it’s turned off." },
   ]);
 });

@@ -32,7 +32,7 @@ export async function mintCrossAppToken(
     },
     schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
   });
-  const noApp = () => problem("NOT_FOUND", { requestId, detail: "There is no such app, or it is turned off." });
+  const noApp = () => problem("NOT_FOUND", { requestId, detail: "This app doesn’t exist, or it’s turned off." });
   if ("refused" in proved) {
     switch (proved.refused) {
       case "not_found":

@@ -49,10 +49,13 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: "/api/v1/auth/session",
     tag,
-    summary: "Tell who is signed in",
-    description: "Answers where a second step is still due, too. It is for show: every call is authorised by itself.",
+    summary: "Get the current session",
+    description:
+      "Also answers when a second step is still required. Use it for display only: every call is authorized separately.",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "Who it is, and what the session has proved.", schema: sessionAnswer }],
+    answers: [
+      { status: 200, description: "The user, and the authentication level of the session.", schema: sessionAnswer },
+    ],
     problems: [],
   },
   {
@@ -60,10 +63,11 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: "/api/v1/auth/accounts",
     tag,
-    summary: "List the accounts of this browser",
-    description: "The one that was active last comes first. A bearer has no browser: it is told of its own account.",
+    summary: "List the accounts in this browser",
+    description:
+      "The most recently active account comes first. With a bearer token, the list has only that token's account.",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "The accounts, and which of them is active.", schema: accountList }],
+    answers: [{ status: 200, description: "The accounts, and the ID of the active one.", schema: accountList }],
     problems: [],
   },
   {
@@ -71,12 +75,12 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "POST",
     path: "/api/v1/auth/accounts/switch",
     tag,
-    summary: "Switch to another account of this browser",
+    summary: "Switch to another account in this browser",
     description:
-      "On 401 REAUTH_REQUIRED the account's stored session was refused and its entry is gone: read the list again and ask for a sign-in.",
+      "A 401 REAUTH_REQUIRED means that the account's stored session is no longer valid and was removed. List the accounts again and ask the user to sign in.",
     credentials: ["session"],
     body: { schema: switchRequest, example: { accountId, targetRoute: "/workspaces" } },
-    answers: [{ status: 200, description: "It is active now; go there.", schema: switched }],
+    answers: [{ status: 200, description: "The account is active. Open redirectTo.", schema: switched }],
     problems: ["INVALID_REQUEST", "REAUTH_REQUIRED", "NOT_FOUND"],
   },
   {
@@ -84,11 +88,11 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "PATCH",
     path: "/api/v1/auth/accounts/current",
     tag,
-    summary: "Note where the active account is",
-    description: "The next switch to it leads there. Pages of signing in and out are refused.",
+    summary: "Save the active account's current page",
+    description: "The next switch to this account opens that page. Sign-in and sign-out pages are refused.",
     credentials: ["session"],
     body: { schema: currentRouteRequest, example: { route: "/workspaces" } },
-    answers: [{ status: 204, description: "Noted." }],
+    answers: [{ status: 204, description: "The page is saved." }],
     problems: ["INVALID_REQUEST"],
   },
   {
@@ -96,9 +100,15 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "DELETE",
     path: "/api/v1/auth/accounts/{accountId}",
     tag,
-    summary: "Sign out of one account of this browser",
+    summary: "Sign out of one account in this browser",
     credentials: ["session"],
-    answers: [{ status: 200, description: "Its session has ended; who is active now.", schema: signedOut }],
+    answers: [
+      {
+        status: 200,
+        description: "The account is signed out. The response names the account that is active now.",
+        schema: signedOut,
+      },
+    ],
     problems: ["NOT_FOUND"],
   },
   {
@@ -107,9 +117,15 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     path: "/api/v1/auth/accounts/logout",
     tag,
     summary: "Sign out of the active account",
-    description: "The account used last takes over, where there is one.",
+    description: "The most recently used other account becomes active, if there is one.",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "Its session has ended; who is active now.", schema: signedOut }],
+    answers: [
+      {
+        status: 200,
+        description: "The account is signed out. The response names the account that is active now.",
+        schema: signedOut,
+      },
+    ],
     problems: ["NOT_FOUND"],
   },
   {
@@ -117,9 +133,9 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     method: "POST",
     path: "/api/v1/auth/accounts/logout-all",
     tag,
-    summary: "Sign out of all accounts of this browser",
+    summary: "Sign out of all accounts in this browser",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "All their sessions have ended.", schema: signedOut }],
+    answers: [{ status: 200, description: "All accounts in this browser are signed out.", schema: signedOut }],
     problems: [],
   },
   {
@@ -129,7 +145,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Sign the active account out everywhere",
     description:
-      "Ends every session of the account on every device, this one included, and revokes its app sessions and app tokens. It needs a recent proof of identity.",
+      "Ends every session of the account on every device, including this one, and revokes its app sessions and app tokens. Requires a recent identity confirmation.",
     credentials: ["session", "bearer"],
     answers: [{ status: 200, description: "The account is signed out everywhere.", schema: signedOut }],
     problems: ["MFA_REQUIRED", "STEP_UP_REQUIRED"],

@@ -16,7 +16,8 @@ const base = "/api/v1/workspaces/{workspaceId}/ai";
 const member = { tag, credentials: ["session", "bearer"] } as const;
 const memberOrApp = { tag, credentials: ["session", "bearer", "appSession"] } as const;
 const common = ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"] as const satisfies ProblemCode[];
-const range = "Half-open, in UTC days or times; by default the last 30 days. Amounts are exact JSON numbers in USD.";
+const range =
+  "The range is half-open, in UTC days or times, and defaults to the last 30 days. Amounts are exact JSON numbers in USD.";
 
 /** Calls about a workspace's AI: keys, rules, runs and money. */
 export const studioOperations: readonly Operation<ProblemCode>[] = [
@@ -25,8 +26,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "listKeys",
     method: "GET",
     path: `${base}/keys`,
-    summary: "List keys",
-    description: "Takes the permission manage_ai_keys.",
+    summary: "List API keys",
+    description: "Requires the manage_ai_keys permission.",
     query: pageQuery,
     answers: [{ status: 200, description: "A page of keys, without their secrets.", schema: keyPage }],
     problems: ["INVALID_REQUEST", ...common],
@@ -36,9 +37,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "createKey",
     method: "POST",
     path: `${base}/keys`,
-    summary: "Create a key",
+    summary: "Create an API key",
     description:
-      "Takes the permission manage_ai_keys, a standing approval of the platform for the workspace, and a recent proof of who you are. The answer is the only one that ever holds the secret. allowedModels are ids of the catalogue, exactly as calls send them; an unknown one is refused by name.",
+      "Requires the manage_ai_keys permission, the platform's approval for the workspace, and a recent identity confirmation. The secret is only in this response. allowedModels takes model IDs exactly as requests send them; an unknown ID is refused by name.",
     body: {
       schema: newKeySchema,
       example: { name: "Backend", environment: "live", allowedModels: ["demo-chat"], monthlyBudgetUsd: 25 },
@@ -51,8 +52,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "rotateKey",
     method: "POST",
     path: `${base}/keys/{keyId}/rotate`,
-    summary: "Rotate a key",
-    description: "Limits, bindings and spent amounts stay. The old key lives on for the overlap.",
+    summary: "Rotate an API key",
+    description: "The new key keeps the limits, bindings and spent amounts. The old key works until the overlap ends.",
     body: { schema: rotationSchema, example: { overlapSeconds: 3600 }, optional: true },
     answers: [{ status: 201, description: "The new key and its secret.", schema: issuedKey }],
     problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...common],
@@ -62,9 +63,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "revokeKey",
     method: "DELETE",
     path: `${base}/keys/{keyId}`,
-    summary: "Revoke a key",
-    description: "At once. Takes the permission manage_ai_keys and no approval.",
-    answers: [{ status: 204, description: "Revoked." }],
+    summary: "Revoke an API key",
+    description: "Takes effect immediately. Requires the manage_ai_keys permission, but no approval.",
+    answers: [{ status: 204, description: "The key is revoked." }],
     problems: [...common],
   },
   {
@@ -74,7 +75,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/policy`,
     summary: "Read the AI policy",
     answers: [
-      { status: 200, description: "The workspace's rules, and what its budgets have spent.", schema: aiPolicy },
+      { status: 200, description: "The workspace's policy, and the spending of its budgets.", schema: aiPolicy },
     ],
     problems: [...common],
   },
@@ -85,9 +86,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/policy`,
     summary: "Change the AI policy",
     description:
-      "Changes only the given fields; null removes a limit. Takes the permission manage_ai_policy. A list that adds a model unknown to the catalogue is refused by name; names already in the policy stay.",
+      "Changes only the given fields; null removes a limit. Requires the manage_ai_policy permission. A list that adds an unknown model is refused by that model's name; unknown names that are already in the policy are kept.",
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
-    answers: [{ status: 200, description: "The rules as they are now.", schema: aiPolicy }],
+    answers: [{ status: 200, description: "The changed policy.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -97,7 +98,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/budgets`,
     summary: "List budgets",
     description:
-      "Budgets of the workspace, its apps, keys, members and entity labels, with their use in this UTC month. limitUsd is null without a budget. For a label, name is the label. enforced is false for a label that no live key carries: its budget only warns. Budgets of keys are included with the permission manage_ai_keys or manage_ai_policy.",
+      "Budgets of the workspace, its apps, keys, members and entity labels, with their spending in this UTC month. limitUsd is null without a budget. For a label, name is the label. enforced is false for a label that no active key has: its budget only warns. Budgets of keys require the manage_ai_keys or manage_ai_policy permission.",
     query: pageQuery,
     answers: [{ status: 200, description: "A page of budgets.", schema: budgetPage }],
     problems: ["INVALID_REQUEST", ...common],
@@ -109,7 +110,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/budgets`,
     summary: "Set a budget",
     description:
-      "monthlyBudgetUsd null removes the budget. previousBudgetUsd is the limit as read, null for none; if it has changed since, nothing is set and the answer is 409. Takes the permission manage_ai_policy, for a key manage_ai_keys.",
+      "A monthlyBudgetUsd of null removes the budget. previousBudgetUsd is the limit that you last read, or null for none; if it has changed since, nothing is set and the response is 409. Requires the manage_ai_policy permission, or manage_ai_keys for a key.",
     body: {
       schema: budgetChange,
       example: { scope: "label", label: "customer:7", monthlyBudgetUsd: 50, previousBudgetUsd: null },
@@ -123,9 +124,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     method: "GET",
     path: `${base}/usage`,
     summary: "Read usage",
-    description: `${range} groupBy is a comma-separated list of day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. provider is null where the workspace hides what providers charge. The label * is the sum of a day's labels beyond the 10,000 most expensive.`,
+    description: `${range} groupBy is a comma-separated list of day, model, feature, executionMode, provider, key, app, member; or label (X-Platform-Entity-Id), alone or with day. provider is null if the workspace hides provider cost. The label * is the sum of a day's labels beyond the 10,000 most expensive.`,
     query: usageQuery,
-    answers: [{ status: 200, description: "Sums by what was asked for, and of all of it.", schema: usagePage }],
+    answers: [{ status: 200, description: "Sums for each group, and in total.", schema: usagePage }],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -135,9 +136,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/runs`,
     summary: "List runs",
     description:
-      "A page looks at 10,000 runs for any filter but requestId. It may then hold fewer than limit runs, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist is 400, as is provider if the workspace hides providers. pricing explains the cost of each run: docs/pricing.md.",
+      "With any filter except requestId, a page searches 10,000 runs. It may then have fewer runs than limit, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist returns 400, as does provider if the workspace hides provider cost. pricing explains the cost of each run (docs/pricing.md).",
     query: runQuery,
-    answers: [{ status: 200, description: "A page of runs, the newest first.", schema: runPage }],
+    answers: [{ status: 200, description: "A page of runs, newest first.", schema: runPage }],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -145,8 +146,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "getRun",
     method: "GET",
     path: `${base}/runs/{runId}`,
-    summary: "Read a run with its steps and requests to providers",
-    answers: [{ status: 200, description: "The run; never what was said in it.", schema: runWithSteps }],
+    summary: "Read a run with its steps and provider requests",
+    answers: [{ status: 200, description: "The run, without prompts and answers.", schema: runWithSteps }],
     problems: [...common],
   },
   {
@@ -157,7 +158,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     summary: "Read balances and the ledger",
     description: range,
     query: windowQuery,
-    answers: [{ status: 200, description: "Balances, a page of the ledger, and what was used.", schema: creditsPage }],
+    answers: [
+      { status: 200, description: "Balances, a page of the ledger, and the credits used.", schema: creditsPage },
+    ],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -168,7 +171,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     summary: "List imported provider costs",
     description: range,
     query: windowQuery,
-    answers: [{ status: 200, description: "A page of records, and totals of the whole range.", schema: costPage }],
+    answers: [{ status: 200, description: "A page of records, and totals for the whole range.", schema: costPage }],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -178,7 +181,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/provider-invoices`,
     summary: "List provider invoices",
     query: pageQuery,
-    answers: [{ status: 200, description: "A page of them, and the total of all.", schema: invoicePage }],
+    answers: [{ status: 200, description: "A page of invoices, and the total of all.", schema: invoicePage }],
     problems: ["INVALID_REQUEST", ...common],
   },
   {
@@ -188,7 +191,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${base}/provider-invoices`,
     summary: "Enter a reviewed provider invoice",
     description:
-      "For an enabled external app that is linked to the workspace. An invoice is never changed: the same one again is one receipt, another state of it is refused.",
+      "For an enabled external app that is linked to the workspace. A recorded invoice never changes: sending it again returns the same receipt, and sending it with different values is refused.",
     body: {
       schema: enteredInvoice,
       example: {
@@ -202,7 +205,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
         periodEnd: "2026-09-30",
       },
     },
-    answers: [{ status: 200, description: "It is kept.", schema: invoiceReceipt }],
+    answers: [{ status: 200, description: "The invoice is recorded.", schema: invoiceReceipt }],
     problems: ["INVALID_REQUEST", "CONFLICT", ...common],
   },
   {
@@ -210,12 +213,12 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     id: "reconcileCosts",
     method: "GET",
     path: `${base}/reconciliation`,
-    summary: "Set metered, imported and invoiced cost side by side",
+    summary: "Compare metered, imported and invoiced cost",
     description:
-      "By month and provider, and within these by account; by default the last twelve months, this one included. clashes lists records that differ only in how they spell their provider's name, of which one counts.",
+      "By month, provider and account. Defaults to the last 12 months, including this one. clashes lists records that differ only in the spelling of their provider's name; only one of them counts.",
     query: windowQuery,
     answers: [
-      { status: 200, description: "A page of months, and totals of the whole range.", schema: reconciliationPage },
+      { status: 200, description: "A page of months, and totals for the whole range.", schema: reconciliationPage },
     ],
     problems: ["INVALID_REQUEST", ...common],
   },

@@ -3,7 +3,7 @@ import { Monitor, Moon, Sun } from "lucide-react";
 import type { Theme } from "./theme.ts";
 
 const choices = [
-  { theme: "system", label: "Follow the system", Icon: Monitor },
+  { theme: "system", label: "System", Icon: Monitor },
   { theme: "light", label: "Light", Icon: Sun },
   { theme: "dark", label: "Dark", Icon: Moon },
 ] as const;

@@ -15,7 +15,13 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     summary: "List the caller's workspaces",
     credentials: ["session", "bearer", "appSession"],
     query: pageQuery,
-    answers: [{ status: 200, description: "A page, the personal one first, then by name.", schema: workspaceList }],
+    answers: [
+      {
+        status: 200,
+        description: "A page of workspaces: the personal one first, then the others by name.",
+        schema: workspaceList,
+      },
+    ],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED"],
   },
   {
@@ -25,7 +31,9 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Read a workspace",
     credentials: ["session", "bearer", "appSession"],
-    answers: [{ status: 200, description: "It, and what the caller may do in it.", schema: workspaceShown }],
+    answers: [
+      { status: 200, description: "The workspace, and the caller's permissions in it.", schema: workspaceShown },
+    ],
     problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
   },
   {
@@ -33,10 +41,10 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     method: "PATCH",
     path: "/api/v1/workspaces/{workspaceId}",
     tag,
-    summary: "Give a workspace another name",
+    summary: "Rename a workspace",
     credentials: ["session", "bearer", "appSession"],
     body: { schema: workspaceChange, example: { name: "Research" } },
-    answers: [{ status: 200, description: "The workspace as it is now.", schema: workspaceShown }],
+    answers: [{ status: 200, description: "The renamed workspace.", schema: workspaceShown }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"],
   },
   {
@@ -46,9 +54,9 @@ export const workspaceOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Delete a workspace",
     description:
-      "Takes a full session, never an app session, the permission manage_workspace_settings and a sign-in of the last ten minutes.",
+      "Requires the manage_workspace_settings permission and an identity confirmation within the last 10 minutes. App sessions are not accepted.",
     credentials: ["session", "bearer"],
-    answers: [{ status: 204, description: "Deleted." }],
+    answers: [{ status: 204, description: "The workspace is deleted." }],
     problems: ["FORBIDDEN", "MFA_REQUIRED", "STEP_UP_REQUIRED", "NOT_FOUND", "CONFLICT"],
   },
 ];

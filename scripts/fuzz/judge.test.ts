@@ -4,7 +4,7 @@ import { createJudge, type Outcome } from "./judge.ts";
 const judge = createJudge(["sb_secret_0123456789", "ttr_ai_anothers_key"]);
 const problem = {
   type: "urn:gatehouse:problem:not-found",
-  title: "There is nothing here",
+  title: "Not found",
   status: 404,
   detail: "The address may be mistyped.",
   code: "NOT_FOUND",
@@ -35,9 +35,7 @@ test("well-formed refusals, good answers and pages pass", () => {
   expect(judge(refused)).toEqual([]);
   expect(judge(atGateway)).toEqual([]);
   expect(judge({ ...refused, answer: answered(200, {}, "application/json") })).toEqual([]);
-  expect(
-    judge({ ...refused, surface: "page", answer: answered(404, "<h1>There is nothing here</h1>", "text/html") }),
-  ).toEqual([]);
+  expect(judge({ ...refused, surface: "page", answer: answered(404, "<h1>Not found</h1>", "text/html") })).toEqual([]);
   expect(judge({ ...refused, method: "HEAD", answer: answered(404, "") })).toEqual([]);
 });
 

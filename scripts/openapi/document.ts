@@ -62,8 +62,11 @@ export function documentOf({ info, servers, securitySchemes, operations }: Area)
       schemas: sorted(schemas),
       responses: sorted(refusals),
       headers: {
-        RequestId: { description: "Names this call. Quote it to support.", schema: { type: "string" } },
-        RetryAfter: { description: "Seconds to wait before asking again.", schema: { type: "integer" } },
+        RequestId: {
+          description: "The ID of this request. Include it when you contact support.",
+          schema: { type: "string" },
+        },
+        RetryAfter: { description: "Seconds to wait before retrying.", schema: { type: "integer" } },
       },
       securitySchemes,
     },

@@ -19,7 +19,8 @@ export const legacyOperation: Operation = {
   ...ofGateway("generate"),
   path: "/api/ai/generate",
   tag: "Legacy",
-  description: "The adapter for older clients, passed on to the gateway in the gateway's manner. New ones call that.",
+  description:
+    "For older clients. Forwards to the gateway and returns its responses and errors. New clients should call the gateway.",
 };
 
 const chat = ofGateway("createChatCompletion");
@@ -30,9 +31,9 @@ export const playgroundOperation: Operation = {
   method: "POST",
   path: "/api/v1/workspaces/{workspaceId}/ai/playground/{endpoint}",
   tag: "AI studio",
-  summary: "Ask the gateway as a member",
+  summary: "Send a playground request",
   description:
-    "The gateway's chat completions, speech or embeddings (endpoint is chat, speech or embeddings) by the session of a member with the permission use_ai_studio. Its refusals are the gateway's own.",
+    "Calls the gateway's chat completions, speech or embeddings (endpoint is chat, speech or embeddings) with a member's session. Requires the use_ai_studio permission. Gateway errors are returned unchanged.",
   credentials: ["session", "bearer"],
   pathExamples: { endpoint: "chat" },
   headers: z.object({ [pageAccountHeader]: z.uuid().optional() }),
@@ -40,7 +41,7 @@ export const playgroundOperation: Operation = {
   answers: [
     {
       status: 200,
-      description: "The gateway's answer, streams as they come.",
+      description: "The gateway's response. Streams are passed on as they arrive.",
       schema: z.union([chatAnswer, embeddingsAnswer]),
       contentTypes: ["text/event-stream", "audio/wav", "audio/pcm"],
     },

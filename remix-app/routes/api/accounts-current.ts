@@ -20,7 +20,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (kept === null) {
     throw problem("INVALID_REQUEST", {
       requestId,
-      detail: "No account rests on this page.",
+      detail: "This page can’t be kept as an account’s current page.",
       members: { param: "route" },
     });
   }

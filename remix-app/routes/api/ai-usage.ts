@@ -12,7 +12,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const asked = new URL(request.url).searchParams.get("groupBy") ?? undefined;
   const groupBy = usageQuery.shape.groupBy.safeParse(asked);
   if (!groupBy.success) {
-    const detail = `groupBy takes any of ${usageDimensions.join(", ")}; label alone or with day.`;
+    const detail = `groupBy takes any of ${usageDimensions.join(", ")}. label can only be combined with day.`;
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
   }
   const usage = await readUsage(context, { reader: member, query, groupBy: groupBy.data });

@@ -16,6 +16,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (request.method === "DELETE") return Response.json({ revoked: await revokeCrossAppTokens(context, user) });
   const { requestId } = context;
   const { targetApp, expirySeconds } = await readJson(request, { schema: mintRequest, requestId });
-  if (!appName.test(targetApp)) throw problem("NOT_FOUND", { requestId, detail: "There is no such app." });
+  if (!appName.test(targetApp)) throw problem("NOT_FOUND", { requestId, detail: "This app doesn’t exist." });
   return Response.json(await mintCrossAppToken(context, { user, targetApp, expirySeconds }), { status: 201 });
 }

@@ -36,7 +36,7 @@ export default function ApiReferencePage() {
   return (
     <ReferencePage
       title="API reference"
-      lead="Every call of the platform and of the AI gateway, from the schemas that the code itself uses."
+      lead="Every endpoint of the platform and the AI gateway, generated from the schemas that the servers use."
       areas={navigation}
     >
       {contents.map(({ area, title, description, origin, credentials, tags }) => (

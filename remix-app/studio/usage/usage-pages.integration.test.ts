@@ -88,7 +88,10 @@ test(`a cursor of ${maxCursorLength} characters is looked at, and a longer one i
     const { status, text } = await browser.get(`/api/v1/workspaces/${tenant.workspaceId}/ai/usage?cursor=${cursor}`);
     return [status, JSON.parse(text).detail];
   };
-  expect(await detailOf("x".repeat(maxCursorLength))).toEqual([400, "The cursor is none of ours."]);
+  expect(await detailOf("x".repeat(maxCursorLength))).toEqual([
+    400,
+    "The cursor is invalid. Send the nextCursor of an earlier page.",
+  ]);
   const refused = await detailOf("x".repeat(maxCursorLength + 1));
   expect(refused).toEqual([400, "limit is a number from 1 to 100, cursor a nextCursor."]);
 });

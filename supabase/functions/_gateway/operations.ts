@@ -35,9 +35,9 @@ const appHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": z.string() }
 const anyCredential = ["workspaceKey", "appToken", "userToken"] as const;
 const appCredential = ["workspaceKey", "appToken"] as const;
 const platformHeaders = {
-  "x-platform-run-id": "The run.",
-  "x-platform-billed-credits": "Credits that were billed.",
-  "x-platform-usage-source": "How the usage is known.",
+  "x-platform-run-id": "The run's ID.",
+  "x-platform-billed-credits": "Billed credits.",
+  "x-platform-usage-source": "Where the token counts come from.",
 };
 
 /** What admission, the idempotency key and a provider may say. */
@@ -75,7 +75,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/chat/completions",
     summary: "Create a chat completion",
     description:
-      "OpenAI's chat completions. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of messages and tools pass to the provider. The answer is the provider's, with platform added. With stream: true it comes as server-sent events; the last before [DONE] holds usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
+      "OpenAI's chat completions. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of messages and tools pass to the provider. The response is the provider's, with platform added. With stream: true, it is a stream of server-sent events; the last one before [DONE] has usage and platform. Server tools (calculator, current_time) run in a loop of at most max_steps model calls.",
     body: {
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
@@ -89,7 +89,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/responses",
     summary: "Create a response",
     description:
-      "OpenAI's responses, stateless: nothing is stored. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of items and tools pass to the provider. With stream: true it comes as server-sent events; response.completed holds platform.",
+      "OpenAI's responses, stateless: nothing is stored. An optional field that is null counts as absent; unknown top-level fields pass if the provider's kind lists them and are named in platform.ignored otherwise, and unknown members of items and tools pass to the provider. With stream: true, it is a stream of server-sent events; response.completed has platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
     answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
     problems: [...ofCalls, "unsupported_schema"],
@@ -108,7 +108,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     id: "generate",
     path: "/v1/generate",
     summary: "Generate text (legacy)",
-    description: "The adapter for older clients. New ones use chat completions.",
+    description: "For older clients. New clients should use chat completions.",
     body: { schema: generateSchema, example: { prompt: "Say hello.", model: "demo-chat" } },
     answers: [{ status: 200, description: "The text.", schema: generated, headers: platformHeaders }],
     problems: [...ofCalls],
@@ -118,8 +118,8 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     id: "createSpeech",
     tag: "Speech",
     path: "/v1/audio/speech",
-    summary: "Speak a text",
-    description: "An app's token needs the scope tts:use. PCM is 24 kHz, mono, 16 bits, little endian.",
+    summary: "Create speech",
+    description: "An app token needs the tts:use scope. PCM is 24 kHz, mono, 16-bit little-endian.",
     body: { schema: speechSchema, example: { input: "Say hello.", response_format: "wav" } },
     answers: [
       {
@@ -136,9 +136,9 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/models",
     tag: "Models and credentials",
-    summary: "List the models that a credential may use",
+    summary: "List the models that a credential can use",
     description:
-      "Sorted by kind, the default of each kind first, then by name. platform.endpoints names the paths that serve a model; others answer endpoint_not_served.",
+      "Sorted by kind, with the default of each kind first, then by name. platform.endpoints lists the paths that serve a model; other paths return endpoint_not_served.",
     credentials: anyCredential,
     headers: readHeaders,
     answers: [{ status: 200, description: "The models, with their prices.", schema: modelList }],
@@ -161,11 +161,11 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/key",
     tag: "Models and credentials",
-    summary: "Tell what a credential is and has left",
+    summary: "Get the calling credential",
     credentials: anyCredential,
     headers: readHeaders,
     answers: [
-      { status: 200, description: "What it is, its limits, what it spent and what is left.", schema: credential },
+      { status: 200, description: "The credential, its limits, its spending and what is left.", schema: credential },
     ],
     problems: [],
   },
@@ -176,7 +176,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/provider-costs",
     summary: "Report a provider's cost",
     description:
-      "A newer observation corrects a record, a stale one changes nothing. Repeat an unavailable write with the same externalRunId.",
+      "A newer observation corrects a record; an older one changes nothing. After a 503, retry with the same externalRunId.",
     body: {
       schema: providerCost,
       example: {
@@ -187,7 +187,13 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
         observedAt: "2026-10-01T12:05:00Z",
       },
     },
-    answers: [{ status: 200, description: "What became of it.", schema: costReceipt }],
+    answers: [
+      {
+        status: 200,
+        description: "Whether the record was stored or corrected, or why it was not.",
+        schema: costReceipt,
+      },
+    ],
     problems: [...ofImports, "cost_conflict"],
   },
   {
@@ -196,7 +202,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "POST",
     path: "/v1/provider-costs/batch",
     summary: "Report up to 100 provider costs",
-    description: "Each record stands alone: what is wrong with one is said of that one.",
+    description: "Each record is imported separately: an invalid one does not affect the others.",
     body: {
       schema: providerCostBatch.extend({ records: z.array(providerCost).min(1).max(100) }),
       example: {
@@ -213,7 +219,9 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
         ],
       },
     },
-    answers: [{ status: 200, description: "One outcome or error for each, in their order.", schema: costReceipts }],
+    answers: [
+      { status: 200, description: "An outcome or an error for each record, in request order.", schema: costReceipts },
+    ],
     problems: [...ofImports],
   },
   {
@@ -222,7 +230,8 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "POST",
     path: "/v1/provider-invoices",
     summary: "Import a reviewed provider invoice",
-    description: "Kept as it is, for ever. The same one again is one receipt; another state of it is refused.",
+    description:
+      "A recorded invoice never changes: sending it again returns the same receipt, and sending it with different values is refused.",
     body: {
       schema: providerInvoice,
       example: {
@@ -235,7 +244,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
         periodEnd: "2026-09-30",
       },
     },
-    answers: [{ status: 200, description: "It is kept.", schema: invoiceReceipt }],
+    answers: [{ status: 200, description: "The invoice is recorded.", schema: invoiceReceipt }],
     problems: [...ofImports, "invoice_conflict"],
   },
   {
@@ -244,7 +253,8 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     method: "GET",
     path: "/v1/usage",
     summary: "Read the usage report of the calling app",
-    description: "At most 365 days, half-open; by default those up to now. previous names the adjacent older window.",
+    description:
+      "The range is half-open, at most 365 days, and defaults to the 365 days up to now. previous is the range of the same length before it.",
     query: utcWindow,
     answers: [{ status: 200, description: "Sums by day, model, feature and execution mode.", schema: usageReport }],
     problems: [...ofApps],

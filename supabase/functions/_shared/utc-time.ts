@@ -5,8 +5,8 @@ const exact = /^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/;
 
 /** A moment. */
 export const utcTime = z.iso
-  .datetime({ error: "This is no time in UTC, such as 2026-01-31T12:00:00Z." })
-  .regex(exact, { error: "Times are in UTC with Z, to the microsecond at most." });
+  .datetime({ error: "Enter a UTC time, such as 2026-01-31T12:00:00Z." })
+  .regex(exact, { error: "Enter a UTC time with Z, to the microsecond at most." });
 
 /** What databases read of RFC 3339 too: offsets that clocks have, and no more digits than anyone means. */
 const readable = /^(?!0000)\d{4}-[^.]*(\.\d{1,9})?(Z|[+-](0\d|1[0-4]):\d{2})$/;
@@ -16,12 +16,12 @@ export const offsetTime = z.iso.datetime({ offset: true }).refine((text) => read
 
 /** A UTC day. */
 export const utcDay = z.iso
-  .date({ error: "This is no day, such as 2026-01-31." })
-  .regex(/^(?!0000)/, { error: "This is no day, such as 2026-01-31." });
+  .date({ error: "Enter a day, such as 2026-01-31." })
+  .regex(/^(?!0000)/, { error: "Enter a day, such as 2026-01-31." });
 
 /** A range's edge: a moment, or a day for its midnight in UTC. */
 const utcEdge = z.union([utcTime, utcDay.transform((day) => `${day}T00:00:00Z`)], {
-  error: "This is neither a day nor a time in UTC, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
+  error: "Enter a day or a UTC time, such as 2026-01-31 or 2026-01-31T12:00:00Z.",
 });
 
 /** A window of time, half-open. */

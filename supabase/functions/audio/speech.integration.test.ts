@@ -107,7 +107,7 @@ describe("speech", () => {
   test("in a voice that the model lacks says where its voices are", async () => {
     const { bytes } = await speak({ input: "a", voice: "nobody" });
     const { message } = JSON.parse(bytes.toString()).error;
-    expect(message).toBe("The model has no such voice. GET /v1/models lists the voices of each.");
+    expect(message).toBe("The model does not have this voice. GET /v1/models lists the voices of each model.");
   });
 
   test("by an app's token without tts:use is refused before what is wrong with the body", async () => {

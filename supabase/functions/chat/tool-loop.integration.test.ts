@@ -146,7 +146,7 @@ describe("a chat with server tools", () => {
   test("a tool that fails is told to the model, and is no failure of the run", async () => {
     const { answer, platform } = await whole(newId(), body('call calculator with {"expression":"1/0"}'));
     expect(bare(platform.steps)).toEqual([model(), tool("calculator", "failed"), model()]);
-    expect(answer.choices[0]?.message.content).toContain("no finite number");
+    expect(answer.choices[0]?.message.content).toContain("not a finite number");
   });
 
   test("max_steps alone changes nothing", async () => {

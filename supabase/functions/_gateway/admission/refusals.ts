@@ -29,7 +29,7 @@ const advice = new Map([
     "invalid_request X-Platform-Entity-Id",
     "The key has an entity label of its own. Send no X-Platform-Entity-Id header, or one with that label.",
   ],
-  ["invalid_request voice", "The model has no such voice. GET /v1/models lists the voices of each."],
+  ["invalid_request voice", "The model does not have this voice. GET /v1/models lists the voices of each model."],
 ]);
 
 /** @throws GatewayError where the database answered with a refusal */

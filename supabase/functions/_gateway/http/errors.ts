@@ -15,28 +15,28 @@ const catalogue = {
   insufficient_credits: [
     402,
     "insufficient_quota",
-    "The credit balance does not cover the most that this request may cost. Lower its output limit, or add credits.",
+    "The credit balance does not cover this request's maximum cost. Lower its output limit, or add credits.",
   ],
   budget_exceeded: [
     402,
     "insufficient_quota",
-    "A budget does not cover the most that this request may cost. Lower its output limit, or raise the budget.",
+    "A budget does not cover this request's maximum cost. Lower its output limit, or raise the budget.",
   ],
-  insufficient_scope: [403, "permission_error", "This credential may not do that."],
+  insufficient_scope: [403, "permission_error", "This credential does not have the required scope."],
   app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
   workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],
-  credential_not_bound: [403, "permission_error", "This needs a credential that is bound to a registered app."],
+  credential_not_bound: [403, "permission_error", "This requires a credential that is bound to a registered app."],
   MFA_REQUIRED: [403, "permission_error", "This account must complete multi-factor authentication."],
   model_not_found: [404, "invalid_request_error", "The model does not exist or is not available to this credential."],
   endpoint_not_served: [
     404,
     "invalid_request_error",
-    "The model has no such endpoint. GET /v1/models lists the endpoints of each model.",
+    "The model is not available at this endpoint. GET /v1/models lists the endpoints of each model.",
   ],
   not_found: [
     404,
     "invalid_request_error",
-    "The gateway has no such endpoint. GET /v1/models lists the endpoints of each model.",
+    "The gateway does not serve this endpoint. GET /v1/models lists the endpoints of each model.",
   ],
   request_in_progress: [409, "invalid_request_error", "A request with this idempotency key is in progress."],
   idempotency_key_used: [
@@ -49,7 +49,11 @@ const catalogue = {
     "invalid_request_error",
     "This reference is already recorded with other values, or the invoice it replaces is already replaced.",
   ],
-  cost_conflict: [409, "invalid_request_error", "A cost with the same observedAt is recorded with other content."],
+  cost_conflict: [
+    409,
+    "invalid_request_error",
+    "A cost with the same observedAt is already recorded with other values.",
+  ],
   payload_too_large: [413, "invalid_request_error", "The body is too large."],
   idempotency_key_reused: [422, "invalid_request_error", "This idempotency key was used with another request."],
   rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],
@@ -57,7 +61,7 @@ const catalogue = {
   provider_error: [502, "server_error", "The model's provider failed."],
   service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
   AUTH_UNAVAILABLE: [503, "server_error", "The account's policy cannot be read. Try again."],
-  provider_timeout: [504, "server_error", "The model's provider did not answer in time."],
+  provider_timeout: [504, "server_error", "The model's provider did not respond in time."],
 } as const satisfies Record<string, readonly [number, string, string]>;
 
 export type ErrorCode = keyof typeof catalogue;

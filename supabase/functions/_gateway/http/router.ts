@@ -85,7 +85,7 @@ function refuseMethod(matching: readonly Route[], request: Request): Response {
     // Codex CLI tries a WebSocket first. A 426 makes it use HTTP; after any other status it retries for seconds.
     throw new GatewayError("invalid_request", {
       status: 426,
-      message: "There are no WebSockets here: use HTTP.",
+      message: "WebSockets are not supported. Use HTTP.",
       headers,
     });
   }

@@ -25,7 +25,7 @@ const codes = {
 const messages: Partial<Record<AttemptFailure, string>> = {
   rate_limited: "The model's provider is at its rate limit. Try again later.",
   invalid_request: "The model's provider refused this request as invalid.",
-  not_found: "The model's provider has no such endpoint or model.",
+  not_found: "The model's provider does not have this endpoint or model.",
 };
 
 /** The request itself is at fault: every provider would refuse it. */

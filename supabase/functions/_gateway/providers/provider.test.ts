@@ -155,7 +155,7 @@ describe("a provider call", () => {
     const failure = await readAll(callOf([baseUrl])).catch((error) => error);
     expect(failure).toMatchObject({ code: "provider_error", mayHaveCharged: false });
     const told = failure.toGatewayError();
-    expect(told.message).toBe("The model's provider has no such endpoint or model.");
+    expect(told.message).toBe("The model's provider does not have this endpoint or model.");
     expect(told.options.headers).toEqual({ "x-should-retry": "false" });
   });
 

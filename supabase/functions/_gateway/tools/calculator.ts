@@ -119,7 +119,7 @@ export function calculate(expression: string): number {
 
   const value = parse(0);
   if (at < tokens.length) throw new CalculatorError(`${tokens[at]} stands where it cannot.`);
-  if (!Number.isFinite(value)) throw new CalculatorError("The result is no finite number.");
+  if (!Number.isFinite(value)) throw new CalculatorError("The result is not a finite number.");
   return Number(value.toPrecision(significantDigits));
 }
 

@@ -38,7 +38,7 @@ function localTime(time: Date, timeZone: string): string {
     });
     parts = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
   } catch {
-    throw new Error("There is no such time zone.");
+    throw new Error("Unknown time zone.");
   }
   const offset = parts.timeZoneName?.replace("GMT", "") || "+00:00";
   return `${parts.year}-${parts.month}-${parts.day}T${parts.hour}:${parts.minute}:${parts.second}${offset}`;

@@ -19,18 +19,18 @@ describe("a server tool", () => {
     expect(time()).toEqual({ succeeded: true, utc, timezone: "UTC", local: "2026-07-01T12:34:56+00:00" });
     expect(time("Europe/Rome")).toMatchObject({ local: "2026-07-01T14:34:56+02:00" });
     expect(time("Asia/Kolkata")).toMatchObject({ local: "2026-07-01T18:04:56+05:30" });
-    expect(time("Mars/Base")).toEqual({ succeeded: false, error: "There is no such time zone." });
+    expect(time("Mars/Base")).toEqual({ succeeded: false, error: "Unknown time zone." });
     expect(run("current_time", "")).toMatchObject({ succeeded: true, utc });
   });
 
   test.for([
-    ["calculator", "{", "The arguments are no JSON."],
+    ["calculator", "{", "The arguments are not valid JSON."],
     ["calculator", "{}", "The arguments are not what the tool takes."],
     ["calculator", '{"expression":"1","url":"http://x"}', "The arguments are not what the tool takes."],
-    ["calculator", '{"expression":"1/0"}', "The result is no finite number."],
+    ["calculator", '{"expression":"1/0"}', "The result is not a finite number."],
     ["calculator", JSON.stringify({ expression: "1".repeat(1_001) }), "The arguments are not what the tool takes."],
-    ["fetch", "{}", "There is no such tool."],
-    ["constructor", "{}", "There is no such tool."],
+    ["fetch", "{}", "This tool does not exist."],
+    ["constructor", "{}", "This tool does not exist."],
   ])("%s with %s fails, and says why to the model", ([name = "", args = "", error]) => {
     expect(run(name, args)).toEqual({ succeeded: false, error });
   });

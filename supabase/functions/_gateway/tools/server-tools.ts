@@ -27,7 +27,7 @@ export function runTool(
   context: ToolContext,
 ): { succeeded: boolean; content: string } {
   const { name } = call;
-  if (!isServerTool(name) || !call.offered.includes(name)) return failed("There is no such tool.");
+  if (!isServerTool(name) || !call.offered.includes(name)) return failed("This tool does not exist.");
   const { input, run } = tools[name];
   try {
     const parsed = input.safeParse(JSON.parse(call.arguments || "{}"));
@@ -37,7 +37,9 @@ export function runTool(
       content: JSON.stringify((run as (...values: unknown[]) => object)(parsed.data, context)),
     };
   } catch (error) {
-    return failed(error instanceof SyntaxError ? "The arguments are no JSON." : String((error as Error).message));
+    return failed(
+      error instanceof SyntaxError ? "The arguments are not valid JSON." : String((error as Error).message),
+    );
   }
 }
 

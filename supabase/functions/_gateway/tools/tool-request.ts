@@ -42,7 +42,7 @@ export function readServerTools(request: {
     throw invalid("max_steps", "max_steps and platform.max_steps mean the same: send one.");
   }
   const names = [...listed, ...native].map(({ name, param }) => {
-    if (!isServerTool(name)) throw invalid(param, "There is no such server tool.");
+    if (!isServerTool(name)) throw invalid(param, "This server tool does not exist.");
     return name;
   });
   if (names.length === 0) return undefined;

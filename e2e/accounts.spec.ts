@@ -58,7 +58,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto("/workspaces");
       await openMenu(page);
       await page.getByRole("link", { name: "Add another account" }).click();
-      await expect(page.getByText(`You stay signed in as ${member.email}.`)).toBeVisible();
+      await expect(page.getByText(`You’ll stay signed in as ${member.email}.`)).toBeVisible();
       await add(page, colleague);
       await add(page, third);
 

@@ -44,7 +44,7 @@ async function expectPassed(page: Page): Promise<void> {
   await expect(status(page)).toBeEmpty();
 }
 
-const unregistered = "this site's name is not registered with the widget";
+const unregistered = "The check isn’t set up for";
 
 test("who passes signs in, and has a fresh token after each answer", async ({ page, person }) => {
   await page.goto("/login");
@@ -103,7 +103,7 @@ test("a form that is sent too early waits, says so, and goes by itself", async (
     await route.continue();
   });
   await signIn(page, person);
-  await expect(status(page)).toHaveText("Checking that you are a person…");
+  await expect(status(page)).toHaveText("Checking that you’re human…");
   await expect(page).toHaveURL(/\/login$/);
   await expectAccessible(page);
   release();
@@ -132,7 +132,7 @@ test("a button that needs the challenge is blocked with the reason until there i
   await page.goto("/login");
   const button = page.getByRole("button", { name: "Needs it" });
   await expect(button).toHaveAttribute("aria-disabled", "true");
-  await expect(button).toHaveAccessibleDescription("Checking that you are a person…");
+  await expect(button).toHaveAccessibleDescription("Checking that you’re human…");
   await button.click({ force: true });
   await expect(button).toHaveText("Needs it");
   release();
@@ -191,8 +191,8 @@ test("error 110200 is explained, and there is nothing to try again", async ({ pa
   elsewhere.hostname = "127.0.0.1";
   await page.setViewportSize({ width: 320, height: 640 });
   await page.goto(elsewhere.href);
-  await expect(status(page)).toContainText(`${unregistered} (127.0.0.1, error 110200)`);
-  await expect(page.getByRole("button", { name: "Try the check again" })).toBeHidden();
+  await expect(status(page)).toContainText(`${unregistered} 127.0.0.1 (error 110200)`);
+  await expect(page.getByRole("button", { name: "Try again" })).toBeHidden();
   await expect(tokenField(page)).toHaveValue("");
   await expectFitsSmallScreens(page);
   await expectAccessible(page);
@@ -201,11 +201,11 @@ test("error 110200 is explained, and there is nothing to try again", async ({ pa
 test("a widget that cannot be loaded says what may block it, and can be tried again", async ({ page }) => {
   await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
   await page.goto("/login");
-  await expect(status(page)).toContainText("The check could not be loaded. Something may be blocking 127.0.0.1:");
+  await expect(status(page)).toContainText("The check couldn’t load. If something is blocking 127.0.0.1:");
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.unroute("**/turnstile/v0/api.js*");
-  await page.getByRole("button", { name: "Try the check again" }).click();
+  await page.getByRole("button", { name: "Try again" }).click();
   await expectPassed(page);
 });
 
@@ -213,7 +213,7 @@ test("another failure of the widget can be tried again, from the form too", asyn
   await page.route("**/challenge", (route) => route.abort());
   await signIn(page, person);
   await expect(status(page)).toContainText("(300030)");
-  const retry = page.getByRole("button", { name: "Try the check again" });
+  const retry = page.getByRole("button", { name: "Try again" });
   await expect(retry).toBeVisible();
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await expect(retry).toBeFocused();

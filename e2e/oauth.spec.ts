@@ -110,7 +110,7 @@ test("an account is linked, signs in, and is unlinked; the last way in stays", a
   await expectFitsSmallScreens(page);
   await expect
     .poll(async () => (await mailsTo(member.email)).map(({ subject }) => subject))
-    .toContain("A sign-in was linked to your Gatehouse account");
+    .toContain("An account was linked to your Gatehouse account");
 
   await page.getByRole("button", { name: "Account menu" }).click();
   await page.getByRole("button", { name: "Sign out" }).click();

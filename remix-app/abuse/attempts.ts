@@ -178,7 +178,7 @@ const challengeMissing =
   "We couldn’t verify that you’re human. Make sure JavaScript is on, wait for the check to finish, then try again.";
 const unavailable = "We can’t check sign-ins right now. Try again in a moment.";
 const suspiciousProgram =
-  "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide its name.";
+  "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
  * Attack tools, by their default user agents. A tool that hides its name passes: this only keeps the noise of default

@@ -29,7 +29,7 @@ export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | 
         This page needs JavaScript to verify that you’re human. Turn it on and reload the page.
       </p>
       <Button type="button" variant="secondary" hidden data-bot-challenge-retry>
-        Try the check again
+        Try again
       </Button>
       <InlineScript source={botChallengeScript} />
     </div>

@@ -12,14 +12,14 @@ const blocked = document.querySelectorAll("[data-needs-bot-challenge]");
 const host = new URL(root.dataset.script).host;
 
 const words = {
-  running: "Checking that you are a person…",
-  expired: "The check got too old and runs again.",
-  blocked: `The check could not be loaded. Something may be blocking ${host}: allow it, then try again.`,
-  unregistered: `The check cannot run here: this site's name is not registered with the widget (${location.hostname}, error 110200). Whoever runs this site has to add it.`,
-  misconfigured: "The check is not set up right on this site. Whoever runs it has to mend its site key.",
-  clock: "The check needs your device's clock to be right. Set it, then try again.",
-  timeout: "The check took too long. Try it again.",
-  failed: "The check did not work. Try it again, in another browser if need be.",
+  running: "Checking that you’re human…",
+  expired: "The check expired. Running it again…",
+  blocked: `The check couldn’t load. If something is blocking ${host}, allow it and try again.`,
+  unregistered: `The check isn’t set up for ${location.hostname} (error 110200). Contact the site’s administrator.`,
+  misconfigured: "The check isn’t set up correctly on this site. Contact the site’s administrator.",
+  clock: "Your device’s clock is wrong, so the check can’t run. Set the correct time and try again.",
+  timeout: "The check timed out. Try again.",
+  failed: "The check failed. Try again, or use another browser.",
 };
 
 let widget;
@@ -54,7 +54,7 @@ function failed(code) {
   else if (known === "200500") show(null, words.blocked, { again: true });
   else if (/^1106/.test(known)) show(null, words.timeout, { again: true });
   else show(null, `${words.failed} (${known})`, { again: true });
-  // The widget need not say it on the console as well.
+  // Keeps the widget from logging the error to the console too.
   return true;
 }
 

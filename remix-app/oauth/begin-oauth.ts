@@ -27,7 +27,7 @@ export interface OAuthStart {
 export function requireProvider({ env, requestId }: AppLoadContext, name: string | undefined): OAuthProvider {
   const provider = findProvider(env, name);
   if (provider) return provider;
-  throw problem("NOT_FOUND", { requestId, detail: "This provider isn’t available for signing in here." });
+  throw problem("NOT_FOUND", { requestId, detail: "You can’t sign in with this provider here." });
 }
 
 /** Lets the page's forms lead to the providers that are on. */

@@ -2,7 +2,7 @@ import { findProvider, type OAuthSettings, providerLabel } from "../config/oauth
 
 /** Why a visit to a provider came to nothing. The list is closed: it travels in our own addresses. */
 const failures = {
-  cancelled: () => "You came back without signing in. Nothing has changed.",
+  cancelled: (name) => `You canceled signing in with ${name}. Nothing has changed.`,
   unverified: (name) =>
     `${name} hasn’t verified your email address. Verify it there, or open the confirmation link if we emailed you one, then try again.`,
   closed: () => "You can’t sign in to this account. If you think this is a mistake, contact support.",
@@ -11,7 +11,7 @@ const failures = {
   expired: (name) => `This sign-in expired or was already finished. Start again with ${name}.`,
   other_account: (name) =>
     `The ${name} account you chose is linked to another account here. Choose the one linked to yours.`,
-  tenant: (name) => `Only ${name} accounts of our own organization can be used here.`,
+  tenant: (name) => `Only ${name} accounts from our organization can be used here.`,
   unfinished_link: (name) =>
     `Linking this ${name} account to another account was never finished, so we removed that link. Try again.`,
   unavailable: () => "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",

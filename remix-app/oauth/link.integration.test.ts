@@ -83,7 +83,7 @@ describe("a link", () => {
     });
     await expect
       .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
-      .toContain("A sign-in was linked to your Gatehouse account");
+      .toContain("An account was linked to your Gatehouse account");
 
     const other = openBrowser(base);
     expect((await journey.signIn(other, { email: elsewhere })).location).toBe("/");

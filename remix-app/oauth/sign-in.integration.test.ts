@@ -182,7 +182,7 @@ describe("a visit that the provider or the backend ended", () => {
       { returnUrl: "/workspaces" },
     );
     expect(answer.location).toBe(`/login?oauth=cancelled&provider=${journey.provider}&returnUrl=%2Fworkspaces`);
-    expect(await words(answer.location)).toContain("You came back without signing in");
+    expect(await words(answer.location)).toContain("You canceled signing in with");
     expect(cookieNamed(browser.cookie(), "gh_oauth")).toBeUndefined();
   });
 

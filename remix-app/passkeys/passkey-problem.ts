@@ -41,7 +41,7 @@ const refusals: Record<string, Refusal> = {
     code: "FORBIDDEN",
     detail: "Confirm your email address first: open the link in the email we sent you.",
   },
-  user_banned: { code: "FORBIDDEN", detail: "This account can’t sign in at the moment." },
+  user_banned: { code: "FORBIDDEN", detail: "This account can’t sign in right now." },
   insufficient_aal: { code: "MFA_REQUIRED", detail: "Confirm with your authenticator app first." },
   passkey_disabled: switchedOff,
   bad_jwt: signedOut,

@@ -11,9 +11,9 @@ import scriptUrl from "./browser/sign-in.ts?worker&url";
 export function PasskeySignIn({ returnUrl, verifyAt = "/login/passkey" }: { returnUrl: string; verifyAt?: string }) {
   const nonce = useNonce();
   return (
-    // The line that is kept for the note stands in the space to what follows, mostly empty.
-    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="-mb-5 space-y-2">
-      <div role="alert" hidden className="rounded-card border border-bad/40 bg-bad-soft p-3" />
+    // The note's line is the space to what follows, so that nothing moves when a note appears.
+    <div data-passkey-sign-in data-return-url={returnUrl} data-verify-at={verifyAt} className="mb-0.5 space-y-1">
+      <div role="alert" hidden className="mb-2 rounded-card border border-bad/40 bg-bad-soft p-3" />
       <Button
         type="button"
         variant="secondary"

@@ -11,6 +11,6 @@ export function requireRelyingParty({ env, origin, requestId }: AppLoadContext, 
   const fault = relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported });
   if (fault === null) return;
   console.error(`error request=${requestId} ${fault}`);
-  const detail = "Passkeys are not set up correctly on this site. Use another way to sign in for now.";
+  const detail = "Passkeys aren’t set up correctly on this site. Use another way to sign in for now.";
   throw problem("UNAVAILABLE", { requestId, detail });
 }

@@ -9,7 +9,7 @@ export interface Refused {
   unknownPasskey: boolean;
 }
 
-const unreachable = "We could not reach the server. Check your connection, then try again.";
+const unreachable = "We couldn’t reach the server. Check your connection and try again.";
 const unexpected = "Something went wrong on our side. Try again in a moment.";
 
 /** Posts JSON to our server. */

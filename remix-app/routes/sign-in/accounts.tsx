@@ -72,7 +72,7 @@ async function enter(
     case "no_device":
       throw redirect("/login", 303);
     case "no_account":
-      return data({ message: "That account is no longer signed in in this browser." }, { status: 404 });
+      return data({ message: "You’re no longer signed in to that account in this browser." }, { status: 404 });
     case "unavailable":
       return data(
         { message: "We can’t switch accounts right now. You’re still signed in. Try again in a moment." },
@@ -100,7 +100,7 @@ export default function AccountsPage() {
       <ErrorSummary id="accounts-error" form={failed?.message} />
       {refused ? (
         <Notice tone="warn">
-          A browser keeps {accounts.length} accounts at most. Sign out of one, then add another.
+          You can be signed in to at most {accounts.length} accounts in one browser. Sign out of one to add another.
         </Notice>
       ) : null}
       <AccountChoices accounts={accounts} returnUrl={returnUrl} verb="Continue as" />

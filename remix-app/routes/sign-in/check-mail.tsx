@@ -88,7 +88,7 @@ export default function CheckMailPage() {
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
       {answer?.pause ? (
         <Notice tone="good">
-          If this address is waiting for confirmation, check your inbox. A link sent in the last {answer.pause} still
+          If this address hasn’t been confirmed yet, check your inbox. A link sent in the last {answer.pause} still
           works. Otherwise we’ve just sent a new one.
         </Notice>
       ) : null}

@@ -86,7 +86,7 @@ export default function ContinuePage() {
         }
       >
         <ButtonLink href="/" variant="primary" className="w-full">
-          Go to home
+          Go to Home
         </ButtonLink>
       </EntryPage>
     );

@@ -63,11 +63,12 @@ export default function ForgotPasswordPage() {
         lead="If there’s an account for this address, we’ve sent it a link to choose a new password."
       >
         <p>
-          We sent it to <strong className="font-semibold">{to}</strong>. It works once, and can take a minute to arrive.
+          Check the inbox of <strong className="font-semibold">{to}</strong>. The email can take a minute to arrive, and
+          its link works once.
         </p>
         <p>
           Didn’t get it? Check your spam folder. If we sent you a link or a sign-in code in the last {pause}, use that
-          one. After that you can{" "}
+          one. After that, you can{" "}
           <a className="link" href="/forgot-password">
             request a new link
           </a>

@@ -108,7 +108,7 @@ export default function SignInPage() {
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   const lead = [
     appName ? `To continue to ${appName}.` : "",
-    added?.stays ? `You stay signed in as ${added.stays}.` : "",
+    added?.stays ? `You’ll stay signed in as ${added.stays}.` : "",
   ].join(" ");
   return (
     <EntryPage title={added && !added.again ? "Add an account" : "Sign in"} lead={lead.trim()}>
@@ -119,7 +119,7 @@ export default function SignInPage() {
           this session,{" "}
           <a className="link" href="/forgot-password">
             reset your password
-          </a>
+          </a>{" "}
           to end every session.
         </Notice>
       ) : null}
@@ -131,10 +131,12 @@ export default function SignInPage() {
       ) : null}
       {deleted ? <Notice tone="good">Your account was deleted and you’re signed out everywhere.</Notice> : null}
       {dropped ? (
-        <Notice tone="warn">The page you came from isn’t part of this site, so you’ll continue to Home.</Notice>
+        <Notice tone="warn">
+          The page you came from isn’t part of this site. After you sign in, you’ll go to Home.
+        </Notice>
       ) : null}
       <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
-        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <Form method="post" id={form.id} noValidate data-once className="mb-3 space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField
             field={email}
@@ -153,15 +155,17 @@ export default function SignInPage() {
             }
           />
           <BotChallenge challenge={challenge} />
-          <Button className="w-full">Sign in</Button>
-          <Button
-            variant="secondary"
-            className="w-full"
-            formAction={`${added ? "/add-account" : "/login"}/code${query}`}
-          >
-            Email me a code
-            {byCodeLast ? <LastUsed /> : null}
-          </Button>
+          <div className="space-y-3">
+            <Button className="w-full">Sign in</Button>
+            <Button
+              variant="secondary"
+              className="w-full"
+              formAction={`${added ? "/add-account" : "/login"}/code${query}`}
+            >
+              Email me a code
+              {byCodeLast ? <LastUsed /> : null}
+            </Button>
+          </div>
         </Form>
         <PasskeySignIn returnUrl={returnUrl} />
       </WaysIn>

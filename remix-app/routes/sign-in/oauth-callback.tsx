@@ -79,11 +79,11 @@ export default function OAuthCallbackPage() {
     return (
       <EntryPage
         title="This sign-in can’t be finished here"
-        lead="It was started in another browser, expired, or was already finished. Nothing has changed. Start again in the browser you want to sign in to."
+        lead="It has expired, was already finished, or was started in another browser. Nothing has changed. Start again in the browser you want to use."
         themeSwitch={false}
       >
         <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
-          {view.signedIn ? "Go to home" : "Go to sign in"}
+          {view.signedIn ? "Go to Home" : "Go to sign in"}
         </ButtonLink>
       </EntryPage>
     );

@@ -70,7 +70,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 const endings = {
-  rejected: "The request was rejected on the phone, or the phone has since signed out.",
+  rejected: "The request was rejected on the phone, or the phone was signed out.",
   expired: "That code expired. Codes expire after 2 minutes.",
   consumed: "That code was already used.",
 };
@@ -86,7 +86,7 @@ export default function QrPage() {
       lead={
         open
           ? `Scan the code with the ${name} app and approve it there. It expires in 2 minutes.`
-          : "This browser gets a new session, as recent as your sign-in on the phone. There’s nothing to type."
+          : "Approving it on your phone renews your sign-in in this browser. There’s nothing to type."
       }
     >
       {shown.status in endings ? <Notice tone="warn">{endings[shown.status as keyof typeof endings]}</Notice> : null}

@@ -83,7 +83,8 @@ export default function ResetPasswordPage() {
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ password })} />
       <p>
-        For <strong className="font-semibold">{email}</strong>. Changing it signs you out on all other devices.
+        This changes the password of <strong className="font-semibold">{email}</strong> and signs you out on all other
+        devices.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         {/* Password managers file the new password under this name. */}

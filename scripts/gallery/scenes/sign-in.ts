@@ -130,7 +130,7 @@ export const signInStates = statesOf("Sign in", [
       await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
       return `${await world.outposts.challenged()}/login`;
     },
-    ({ page }) => page.getByRole("button", { name: "Try the check again" }).waitFor(),
+    ({ page }) => page.getByRole("button", { name: "Try again" }).waitFor(),
   ],
   [
     "Sign in, while the identity backend is gone",

@@ -14,8 +14,8 @@ export const eventKinds = {
   sign_out: { label: "Signed out" },
   mfa_approved: { label: "Approved a sign-in on a phone" },
   mfa_rejected: { label: "Rejected a sign-in on a phone" },
-  qr_approved: { label: "Handed a session over from a phone" },
-  qr_rejected: { label: "Rejected a session’s handover on a phone" },
+  qr_approved: { label: "Approved a browser session on a phone" },
+  qr_rejected: { label: "Rejected a browser session on a phone" },
   password_changed: {
     label: "Changed the password",
     notice: {
@@ -37,7 +37,7 @@ export const eventKinds = {
       what: "The password of your {product} account was removed and no longer works.",
     },
   },
-  email_change_requested: { label: "Asked to change the email" },
+  email_change_requested: { label: "Requested an email change" },
   email_changed: {
     label: "Changed the email",
     notice: { subject: "Your {product} email was changed", what: "The email of your {product} account was changed." },
@@ -54,7 +54,7 @@ export const eventKinds = {
     label: "Removed a passkey",
     notice: {
       subject: "A passkey was removed from your {product} account",
-      what: "This passkey no longer signs in to your {product} account.",
+      what: "You can no longer sign in to your {product} account with this passkey.",
     },
   },
   authenticator_added: {
@@ -76,7 +76,7 @@ export const eventKinds = {
     byAdmin: true,
     notice: {
       subject: "Your {product} authenticator apps were removed",
-      what: "An administrator removed the authenticator apps of your {product} account and signed you out everywhere.",
+      what: "An administrator removed the authenticator apps from your {product} account and signed you out everywhere.",
     },
   },
   mfa_required: {
@@ -91,8 +91,8 @@ export const eventKinds = {
     label: "An administrator made the second factor optional",
     byAdmin: true,
     notice: {
-      subject: "The second factor of your {product} account is now optional",
-      what: "An administrator made the second factor of your {product} account optional. Your authenticator apps keep working.",
+      subject: "A second factor is now optional for your {product} account",
+      what: "An administrator made the second factor optional for your {product} account. Your authenticator apps keep working.",
     },
   },
   account_banned: {
@@ -121,29 +121,29 @@ export const eventKinds = {
   recovery_code_used: {
     label: "Used a recovery code",
     notice: {
-      subject: "A recovery code of your {product} account was used",
-      what: "Someone used a recovery code of your {product} account, which removed its authenticator apps.",
+      subject: "A recovery code was used for your {product} account",
+      what: "Someone used a recovery code for your {product} account, which removed its authenticator apps.",
     },
   },
   identity_linked: {
     label: "Linked an account",
     notice: {
-      subject: "A sign-in was linked to your {product} account",
+      subject: "An account was linked to your {product} account",
       what: "You can now sign in to your {product} account with this linked account.",
     },
   },
   identity_unlinked: {
     label: "Unlinked an account",
     notice: {
-      subject: "A sign-in was unlinked from your {product} account",
-      what: "This linked account no longer signs in to your {product} account.",
+      subject: "An account was unlinked from your {product} account",
+      what: "You can no longer sign in to your {product} account with this linked account.",
     },
   },
   session_revoked: {
     label: "Signed a device out",
     notice: {
       subject: "A device was signed out of your {product} account",
-      what: "One of your devices signed out another.",
+      what: "One of your devices was signed out from another device.",
     },
   },
   other_sessions_revoked: {
@@ -176,10 +176,10 @@ export const eventKinds = {
     },
   },
   access_confirmed: {
-    label: "Confirmed what can open the account",
+    label: "Reviewed account access",
     notice: {
-      subject: "The ways into your {product} account were confirmed",
-      what: "Someone reviewed everything that can open your {product} account and confirmed it.",
+      subject: "Access to your {product} account was reviewed",
+      what: "Someone reviewed and confirmed everything that can sign in to your {product} account.",
     },
   },
   app_disconnected: { label: "Disconnected an app" },

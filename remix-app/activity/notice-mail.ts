@@ -53,7 +53,7 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
           "If this was you, you don’t need to do anything.",
           `If it wasn’t, someone else may have access to your account. Reset your password, which signs out every device: ${origin}/forgot-password`,
         ],
-    footer: [`You’re getting this email because it’s about the security of your ${product} account.`],
+    footer: [`You’re getting this email to let you know about important activity in your ${product} account.`],
   };
   return { to, subject: named(words.subject), text: mailText(parts) };
 }

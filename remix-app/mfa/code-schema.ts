@@ -7,7 +7,7 @@ const codeSchema = z
   .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from your app"));
 
 /** In lower case: the identity backend takes either, and used codes are remembered by the factor's name. */
-export const factorIdSchema = z.uuid({ error: "Choose an authenticator" }).toLowerCase();
+export const factorIdSchema = z.uuid({ error: "Choose an authenticator app" }).toLowerCase();
 
 export const challengeSchema = z.object({ factorId: factorIdSchema, code: codeSchema });
 

@@ -30,7 +30,7 @@ export async function startEnrollment(
   const known = await listAuthenticators(context, user.id);
   const verified = known.filter((authenticator) => authenticator.verified);
   if (verified.length >= maxAuthenticators) {
-    return refused(`You can have at most ${maxAuthenticators} authenticators. Remove one first.`);
+    return refused(`You can have at most ${maxAuthenticators} authenticator apps. Remove one first.`);
   }
   if (verified.some((other) => other.name === name)) return refused(taken);
   const issuer = context.env.BRAND_NAME;
@@ -76,7 +76,7 @@ function freeName(known: readonly Authenticator[]): string {
   return name;
 }
 
-const taken = "You already have an authenticator with this name. Choose another name.";
+const taken = "You already have an authenticator app with this name. Choose another name.";
 
 function refused(message: string): StartedEnrollment {
   return { started: false, status: 400, message };

@@ -89,7 +89,7 @@ describe("enrolling", () => {
     const late = await verify(browser, { ...first, code: codeOf(first) });
     expect([late.status, late.text]).toEqual([
       400,
-      expect.stringContaining("This authenticator is no longer being set up"),
+      expect.stringContaining("This authenticator app was removed or its setup was restarted"),
     ]);
     expect((await verify(browser, { ...second, code: codeOf(second) })).status).toBe(200);
   });

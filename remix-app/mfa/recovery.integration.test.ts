@@ -90,7 +90,7 @@ describe("using one", () => {
     expect(events).toEqual([{ kind: "recovery_code_used", method: "recovery_code" }]);
     await expect
       .poll(async () => (await mailsTo(person.email)).map(({ subject }) => subject), { timeout: 10_000 })
-      .toContain("A recovery code of your Gatehouse account was used");
+      .toContain("A recovery code was used for your Gatehouse account");
   });
 
   test("ends every other session, one that waits at the challenge too", async () => {

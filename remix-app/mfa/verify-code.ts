@@ -13,8 +13,8 @@ const wrongCodeError = "mfa_verification_failed";
 const wrongCode = "That code is incorrect. Codes change every 30 seconds: enter the current one.";
 const usedCode = "That code was already used. Wait for your app to show the next one, then enter that.";
 const unavailable = "We can’t check codes right now. Try again in a moment.";
-const gone = "This authenticator is no longer being set up. Open the page again.";
-const ended = "Your session ended. Sign in again.";
+const gone = "This authenticator app was removed or its setup was restarted. Open the page again.";
+const ended = "Your session has ended. Sign in again.";
 
 /**
  * Proves a code on the session of this request: challenge and verification in one call of ours, since the backend binds

@@ -19,14 +19,15 @@ import { discardSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 
+const noEmail = "This account has no email, so a phone can’t sign it in to a browser.";
+
 /**
  * Asks the phones of an account for a fresh session of it, on behalf of a browser that is signed in.
  * @throws Response 409 CONFLICT for an account without an email, for which no session can be minted; 429, 503
  */
 export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
   if (user.email !== "") return beginChallenge(context, { kind: "qr", user });
-  const detail = "This account has no email, so no session can be handed over to it.";
-  throw problem("CONFLICT", { requestId: context.requestId, detail });
+  throw problem("CONFLICT", { requestId: context.requestId, detail: noEmail });
 }
 
 /** The page that opens where a browser follows the link, rather than the app. */
@@ -136,9 +137,6 @@ async function renew(context: AppLoadContext, minted: StoredSession): Promise<St
 
 function unmintable(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
   if (status === "unavailable") return problem("AUTH_UNAVAILABLE", { requestId });
-  const detail =
-    status === "no_email"
-      ? "This account has no email, so no session can be handed over to it."
-      : "No session can be made for this account now.";
+  const detail = status === "no_email" ? noEmail : "We can’t create a session for this account right now.";
   return problem("CONFLICT", { requestId, detail });
 }

@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function HomePage() {
   const { workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
   return (
-    <AppPage title="Home" lead="Your workspaces and the AI gateway’s address.">
+    <AppPage title="Home" lead="Your workspaces and the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="Workspaces" lead="Your API keys, credits and usage, by workspace.">
           <WorkspaceList workspaces={workspaces} />
@@ -39,7 +39,7 @@ export default function HomePage() {
         </Card>
         <Card
           title="Call the gateway"
-          lead="Works with any OpenAI client. Use this base URL and an API key of a workspace."
+          lead="Works with any OpenAI client. Use this base URL and an API key from one of your workspaces."
         >
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>

@@ -116,7 +116,9 @@ describe("the list of what can open an account", () => {
     const { fields, boxes } = await list(browser);
     const { [boxes[`passkey:${passkey}`]?.name ?? ""]: _, ...kept } = fields;
     expect(await browser.post(path, kept)).toMatchObject({ status: 303, location: `${security}#access` });
-    expect((await browser.get(security)).words).toContain("The selected items are removed, and the rest is confirmed.");
+    expect((await browser.get(security)).words).toContain(
+      "The selected items were removed. Everything else is confirmed.",
+    );
     expect(await query("select from auth.identities where id = $1", [identity])).toEqual([]);
     const after = await list(browser);
     expect(Object.keys(after.boxes).sort()).toEqual([`passkey:${passkey}`, "password"].sort());
@@ -149,7 +151,7 @@ describe("the list of what can open an account", () => {
     const { [boxes[`passkey:${passkey}`]?.name ?? ""]: _, ...kept } = fields;
     await browser.post(path, kept);
     const { words } = await browser.get(security);
-    expect(words).toContain("You confirmed every way into your account.");
+    expect(words).toContain("You reviewed and confirmed everything that can sign in to your account.");
     expect(words).not.toContain("Unconfirmed");
   });
 

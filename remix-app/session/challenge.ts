@@ -100,7 +100,7 @@ export type ChallengeRefusal = "not_found" | "forbidden" | "mfa_required" | "exp
 
 const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
   not_found: { code: "NOT_FOUND", detail: "This request doesn’t exist. It may be mistyped or expired." },
-  forbidden: { code: "FORBIDDEN", detail: "You can’t answer this request from here." },
+  forbidden: { code: "FORBIDDEN", detail: "You can’t answer this request from this device." },
   mfa_required: { code: "MFA_REQUIRED", detail: "Verify your second factor on this device first." },
   expired: { code: "GONE", detail: "This request has expired. Request a new one." },
   conflict: { code: "CONFLICT", detail: "This request was already answered, or is locked." },

@@ -102,7 +102,7 @@ async function keepSignIn(context: AppLoadContext, signIn: SignIn): Promise<void
     if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
     await drop(context, session);
-    const detail = "Your sign-in worked, but couldn’t be kept. Try again in a moment.";
+    const detail = "You signed in, but we couldn’t save your session. Try again in a moment.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
   if (status === "kept") return;

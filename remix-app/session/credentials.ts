@@ -129,7 +129,8 @@ export async function replaceForeignPassword(
   if (error) {
     if (session.stored) await discardSession(context, session.stored);
     session.clear();
-    const detail = "Your email is confirmed, but not yet safe to sign in with. Reset your password in a moment.";
+    const detail =
+      "Your email is confirmed, but we couldn’t secure your account. Wait a moment, then reset your password.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);

@@ -151,7 +151,7 @@ describe("a change of address", () => {
 
   test.each([
     ["nonsense", "Enter an email address"],
-    ["same", "This is your email already"],
+    ["same", "This is already your email"],
     ["taken", "This email can’t be used"],
   ])("is refused at its field: %s", async (what, message) => {
     const other = await createAccount();

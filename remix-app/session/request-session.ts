@@ -206,8 +206,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
 export function requireKeptSession({ session, requestId }: AppLoadContext): { session: StoredSession; claims: Claims } {
   const { stored } = session;
   if (stored) return { session: stored, claims: claimsOfIssued(stored.access_token) };
-  const detail =
-    "This account carries more profile data than a browser can send with each request. Ask for its removal.";
+  const detail = "This account’s profile data is too large for a browser session. Contact support to have it reduced.";
   throw problem("FORBIDDEN", { requestId, detail });
 }
 

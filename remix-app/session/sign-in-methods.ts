@@ -105,7 +105,7 @@ export async function unlinkIdentity(context: AppLoadContext, { user, id }: { us
 
 const refusals = {
   last_method: "This is your only way to sign in. Add a password, a passkey or another account first.",
-  not_unlinkable: "This is your account’s own email. Change it in the settings.",
+  not_unlinkable: "This is your account’s email. Change it in your profile settings.",
 } as const;
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {

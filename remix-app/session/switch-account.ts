@@ -237,11 +237,11 @@ export function accountProblem(
     case "no_account":
       return problem("NOT_FOUND", {
         requestId,
-        detail: "This account isn’t signed in in this browser.",
+        detail: "You’re not signed in to this account in this browser.",
         members: requiresReauth,
       });
     case "no_device":
-      return problem("UNAUTHENTICATED", { requestId, detail: "No account is signed in in this browser." });
+      return problem("UNAUTHENTICATED", { requestId, detail: "You’re not signed in to any account in this browser." });
     case "unavailable":
       return problem("AUTH_UNAVAILABLE", {
         requestId,

@@ -112,7 +112,7 @@ export async function requireUser(
     if (takesPages(context, request)) throw redirect(replacePasswordPath(destination));
     throw problem("FORBIDDEN", {
       requestId,
-      detail: "The password is easy to guess. Replace it at /reset-password first.",
+      detail: "This account’s password is too easy to guess. Change it at /reset-password first.",
     });
   }
   if (!takesPages(context, request)) {
@@ -142,7 +142,7 @@ export async function requireFreshUser(
     if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }
-  const detail = "You need to confirm your identity again. Then repeat the request.";
+  const detail = "Confirm your identity again, then repeat the request.";
   throw problem("STEP_UP_REQUIRED", { requestId: context.requestId, detail });
 }
 
@@ -213,7 +213,7 @@ export function requireBrowser({ session, requestId }: AppLoadContext): Claims {
   if (auth.status === "unavailable") throw problem("AUTH_UNAVAILABLE", { requestId });
   if (auth.status === "anonymous") throw problem("UNAUTHENTICATED", { requestId });
   if (auth.via === "cookie") return auth.claims;
-  throw problem("FORBIDDEN", { requestId, detail: "This is for the browser that is signed in by its cookie." });
+  throw problem("FORBIDDEN", { requestId, detail: "This call takes a browser’s session cookie, not a bearer token." });
 }
 
 /**
@@ -225,5 +225,8 @@ export async function requirePhone(context: AppLoadContext, request: Request): P
   const { auth } = session;
   const user = await requireUser(context, request);
   if (auth.status === "authenticated" && auth.via === "bearer") return { user, claims: auth.claims };
-  throw problem("FORBIDDEN", { requestId, detail: "Answer this in the app on your phone." });
+  throw problem("FORBIDDEN", {
+    requestId,
+    detail: "This call takes a bearer token from a phone. Use the app on your phone.",
+  });
 }

@@ -6,8 +6,8 @@ import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 const words = {
-  removed: "The selected items are removed, and the rest is confirmed.",
-  confirmed: "You confirmed every way into your account.",
+  removed: "The selected items were removed. Everything else is confirmed.",
+  confirmed: "You reviewed and confirmed everything that can sign in to your account.",
 };
 
 /** Links to the list of every way into the account. */
@@ -29,10 +29,10 @@ export function AccessCard({
       lead={
         confirmedAt ? (
           <>
-            You last reviewed every way into your account <RelativeTime at={confirmedAt} />.
+            You last reviewed account access <RelativeTime at={confirmedAt} />.
           </>
         ) : (
-          "Review every way into your account, and remove anything you don’t recognize."
+          "Review everything that can sign in to your account, and remove anything you don’t recognize."
         )
       }
       action={

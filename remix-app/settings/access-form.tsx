@@ -52,7 +52,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               your last review (<RelativeTime at={confirmedAt} />)
             </>
           ) : (
-            "the account was created"
+            "your account was created"
           )}{" "}
           is selected. Deselect what you want to keep. This device stays signed in.
         </legend>

@@ -52,7 +52,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
         {tokens.map((token, index) => (
           // Two workspaces may have one name, and those that are closed to somebody have none.
           // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
-          <HeldLine key={index} held={token} ends="unless it is renewed">
+          <HeldLine key={index} held={token} ends="unless it’s renewed">
             <p className="font-medium">{rightOfToken(token)}</p>
           </HeldLine>
         ))}

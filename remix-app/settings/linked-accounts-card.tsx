@@ -67,7 +67,7 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
 
 function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: string }) {
   const { id, email, createdAt, unlinkable, unconfirmed } = identity;
-  const name = email ?? `An account at ${label}`;
+  const name = email ?? `${label} account`;
   return (
     <li className="flex min-h-10 flex-wrap items-center justify-between gap-x-4 gap-y-1">
       <div className="min-w-0">

@@ -70,7 +70,7 @@ export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null
   const label = providerLabel(provider);
   if (outcome === "linked") return { tone: "good", text: `Your ${label} account is linked. You can sign in with it.` };
   if (outcome === "unlinked")
-    return { tone: "good", text: `Your ${label} account is unlinked. It no longer signs you in.` };
+    return { tone: "good", text: `Your ${label} account is unlinked. You can no longer sign in with it.` };
   const failure = parseFailure(outcome);
   return failure && { tone: "warn", text: failureText(failure, provider) };
 }

@@ -13,7 +13,7 @@ import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 const words = {
   added: "Passkey added. You can now sign in with it.",
   renamed: "Passkey renamed.",
-  deleted: "Passkey deleted. It no longer signs you in.",
+  deleted: "Passkey deleted. You can no longer sign in with it.",
 };
 
 /** The passkeys of the account: what there is, and the way to each change. */

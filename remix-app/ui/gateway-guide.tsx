@@ -13,7 +13,7 @@ export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
         label="Chat from TypeScript"
         code={`import OpenAI from "openai";
 
-// A key, and the id of a model from the list above.
+// An API key, and a model ID from the list above.
 const { GATEHOUSE_API_KEY, GATEHOUSE_MODEL = "" } = process.env;
 
 const client = new OpenAI({

@@ -83,6 +83,6 @@ export async function answerApproval(
   const detail =
     attemptsLeft > 0
       ? "That’s not the code shown on the web page."
-      : "That’s not the code shown on the web page. This request is locked: ask for a new one there.";
+      : "That’s not the code shown on the web page. This request is now locked. Send a new one from the web page.";
   throw problem("FORBIDDEN", { requestId, detail, members: { attemptsLeft } });
 }

@@ -32,8 +32,8 @@ export async function requestApproval(context: AppLoadContext, user: User): Prom
   const { satisfied, enrolled, policy } = user.mfa;
   if (satisfied || !enrolled || policy === "recovery_in_progress") {
     const detail = satisfied
-      ? "This session has its second step behind it."
-      : "This account has no authenticator that a phone could approve with.";
+      ? "This session has already completed the second step."
+      : "This account has no authenticator app, so there is no second step to approve.";
     throw problem("CONFLICT", { requestId, detail });
   }
   const pairCode = String(randomInt(1_000_000)).padStart(6, "0");

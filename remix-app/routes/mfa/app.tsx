@@ -71,7 +71,7 @@ const endings = {
   expired: "The request expired. Requests expire after 5 minutes.",
   locked: "Too many wrong codes were entered on the phone. Send a new request.",
   consumed: "That request was already used.",
-  bound: "That approval has expired.",
+  bound: "That approval has expired. Send a new request.",
 };
 
 export default function MobileApprovalPage() {

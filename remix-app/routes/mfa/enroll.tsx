@@ -120,8 +120,8 @@ export default function EnrollPage() {
       ) : null}
       {summary}
       <p>
-        For <strong className="font-semibold">{email}</strong>. Any app for time-based codes works, such as 1Password,
-        Aegis, Google Authenticator or Microsoft Authenticator.
+        You’re adding it to <strong className="font-semibold">{email}</strong>. Any app for time-based codes works, such
+        as 1Password, Aegis, Google Authenticator or Microsoft Authenticator.
       </p>
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <input type="hidden" name="step" value="start" />

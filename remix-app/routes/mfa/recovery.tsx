@@ -91,7 +91,7 @@ export default function RecoveryPage() {
       ) : null}
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <p>
-          For <strong className="font-semibold">{email}</strong>.
+          Signing in as <strong className="font-semibold">{email}</strong>.
         </p>
         <Field
           field={code}

@@ -46,7 +46,7 @@ export default function RemoveAuthenticatorPage() {
       lead={
         last
           ? "This is your last authenticator app. You’ll no longer be asked for a code at sign-in, and your recovery codes will stop working."
-          : "Its codes will stop working. Your other authenticator apps stay."
+          : "Its codes will stop working. Your other authenticator apps will keep working."
       }
     >
       <ErrorSummary id="remove-error" form={answer?.message} />

@@ -50,7 +50,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context, { maxFields: maxSelected });
   const sent = decisionSchema.safeParse(Object.fromEntries(form));
   if (!sent.success) {
-    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "Open the list again and try again." });
+    throw problem("INVALID_REQUEST", {
+      requestId: context.requestId,
+      detail: "This list is out of date. Open the page again, then repeat your choice.",
+    });
   }
   const { returnUrl = "", ...list } = sent.data;
   const remove = [...form].flatMap(([name, key]) => (/^remove_\d+$/.test(name) ? [String(key)] : []));

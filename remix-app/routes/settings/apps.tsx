@@ -47,10 +47,7 @@ export default function ConnectedAppsPage() {
           ))}
         </div>
       ) : (
-        <Card
-          title="No connected apps"
-          lead="No app has access to your account. Apps that you sign in to with it are listed here."
-        />
+        <Card title="No connected apps" lead="Apps you sign in to with this account will appear here." />
       )}
       <PageNav label="Pages of apps" nextCursor={nextCursor} />
       <ButtonLink href="/settings/security#apps">Back to security</ButtonLink>

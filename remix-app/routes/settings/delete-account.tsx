@@ -38,7 +38,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const typed = String((await readForm(request, context)).get("confirmation") ?? "").trim();
   if (typed.toLowerCase() !== confirmationOf(user).toLowerCase()) {
-    const message = `This isn’t ${user.email ? "your email" : "what confirms it"}. Nothing was deleted.`;
+    const message = `This doesn’t match ${user.email ? "your email" : "the confirmation text"}. Nothing was deleted.`;
     return data({ typed, message }, { status: 400 });
   }
   const { env, requestId } = context;

@@ -14,7 +14,7 @@ import { ErrorSummary } from "../../ui/error-summary.tsx";
 export const meta = pageTitle("Delete a passkey");
 
 const lastMethod =
-  "This passkey is the only way into your account. Set a password or add another passkey before you delete it.";
+  "This passkey is your only way to sign in. Set a password or add another passkey before you delete it.";
 
 export async function loader({ request, context, params }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);

@@ -27,7 +27,8 @@ export default function AddPasskeyPage() {
       lead="Sign in with your fingerprint, face or security key. A passkey works only on this site, so it can’t be phished."
     >
       <p>
-        For <strong className="font-semibold">{email}</strong>. Your browser will ask where to save it.
+        The passkey will sign you in as <strong className="font-semibold">{email}</strong>. Your browser will ask where
+        to save it.
       </p>
       {full ? (
         <>

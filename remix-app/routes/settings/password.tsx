@@ -67,8 +67,8 @@ export default function ChangePasswordPage() {
         title="New password"
         lead={
           <>
-            For <strong className="font-semibold text-ink">{email}</strong>. You’ll be signed out on all other devices,
-            and we’ll email you to confirm.
+            You’ll use it to sign in as <strong className="font-semibold text-ink">{email}</strong>. You’ll be signed
+            out on all other devices, and we’ll notify you by email.
           </>
         }
       >

@@ -41,11 +41,11 @@ export function BarList({ label, bars, most = 10 }: { label: string; bars: reado
       {shown.some(({ previous }) => previous) ? (
         <p aria-hidden="true" className="mt-3 flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
           <Swatch look="fill-accent" label="This range" />
-          <Swatch look="fill-edge" label="The previous range" />
+          <Swatch look="fill-edge" label="Previous range" />
         </p>
       ) : null}
       {bars.length > most ? (
-        <p className="mt-3 text-muted text-small">The {most} largest; the table has all of them.</p>
+        <p className="mt-3 text-muted text-small">Top {most}. The table lists all of them.</p>
       ) : null}
     </figure>
   );

@@ -61,7 +61,7 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
             <svg aria-hidden="true" viewBox="0 0 16 10" className="chart-previous h-2.5 w-4">
               <path d="M0 5H16" />
             </svg>
-            The previous range
+            Previous range
           </span>
         </figcaption>
       ) : null}

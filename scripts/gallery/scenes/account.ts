@@ -138,7 +138,7 @@ export const accountStates = statesOf("Account", [
     "/settings/security/access",
     async ({ page }) => {
       await press(page, "Remove selected and confirm the rest");
-      await page.getByText("You confirmed every way into your account.").waitFor();
+      await page.getByText("You reviewed and confirmed everything that can sign in to your account.").waitFor();
     },
   ],
   ["Activity", "settings/activity", "user", "/settings/security/activity"],

@@ -70,7 +70,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel("Password").uncheck();
       await page.getByLabel("Google: somebody.else@mail.example").uncheck();
       await page.getByRole("button", { name: button }).click();
-      await expect(page.getByRole("status").filter({ hasText: "You confirmed every way" })).toBeVisible();
+      await expect(page.getByRole("status").filter({ hasText: "You reviewed and confirmed" })).toBeVisible();
       await expect(page.locator("#linked-accounts")).toContainText("somebody.else@mail.example");
       await expect(page.getByText("Unconfirmed")).toHaveCount(0);
     });

@@ -72,7 +72,7 @@ test("signing up, sending its mail again and resetting a password pass too", asy
   await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   await expectPassed(page);
   await page.getByRole("button", { name: "Resend email" }).click();
-  await expect(page.getByText("If this address is waiting for confirmation")).toBeVisible();
+  await expect(page.getByText("If this address hasn’t been confirmed yet")).toBeVisible();
   await page.goto("/forgot-password");
   await expectPassed(page);
   await page.getByLabel("Email").fill(person.email);

@@ -83,7 +83,7 @@ test("the link is sent again on request, and leads where the first one would hav
   await confirmationLink(newcomer.email);
   await passMailPause(newcomer.email);
   await page.getByRole("button", { name: "Resend email" }).click();
-  await expect(page.getByRole("status")).toContainText("If this address is waiting for confirmation");
+  await expect(page.getByRole("status")).toContainText("If this address hasn’t been confirmed yet");
   await page.goto(await confirmationLink(newcomer.email, { after: 1 }));
   await page.getByRole("button", { name: "Confirm and sign in" }).click();
   await expect(page).toHaveURL("/workspaces?from=invitation");

@@ -127,7 +127,7 @@ describe("enrolling", () => {
     expect(tenth.status).toBe(200);
     await verify(browser, { ...tenth, code: codeOf(tenth) });
     const eleventh = await start(browser);
-    expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticators")]);
+    expect([eleventh.status, eleventh.text]).toEqual([400, expect.stringContaining("at most 10 authenticator apps")]);
   });
 
   test("is not open to who has an authenticator and has not proved it", async () => {

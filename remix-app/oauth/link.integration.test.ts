@@ -352,7 +352,7 @@ describe("unlinking", () => {
     });
     await expect
       .poll(async () => (await mailsTo(email)).map(({ subject }) => subject))
-      .toContain("A sign-in was unlinked from your Gatehouse account");
+      .toContain("An account was unlinked from your Gatehouse account");
     expect((await browser.get(`/settings/security/linked-accounts/${identity}`)).status).toBe(404);
   });
 

@@ -132,7 +132,7 @@ describe("the list of what can open an account", () => {
       .poll(subjects)
       .toEqual(
         expect.arrayContaining([
-          "A sign-in was unlinked from your Gatehouse account",
+          "An account was unlinked from your Gatehouse account",
           "A device was signed out of your Gatehouse account",
         ]),
       );
@@ -260,7 +260,7 @@ describe("after a password reset", () => {
     expect(await query("select from auth.sessions where user_id = $1", [person.id])).toHaveLength(1);
     await expect(signInDirectly()).rejects.toThrow();
     expect((await browser.get(security)).status).toBe(200);
-    await expect.poll(subjects).toContain("A sign-in was unlinked from your Gatehouse account");
+    await expect.poll(subjects).toContain("An account was unlinked from your Gatehouse account");
   });
 
   test("an authenticator that somebody else enrolled does not lock the owner out", async () => {

@@ -79,7 +79,7 @@ test("usage by label can be grouped by day too, but by nothing else", async () =
   expect((await usage("day", first.body.nextCursor)).status).toBe(400);
   expect(await usage("label,model")).toMatchObject({
     status: 400,
-    body: { detail: expect.stringContaining("label alone or with day") },
+    body: { detail: expect.stringContaining("label can only be combined with day") },
   });
 });
 
@@ -93,5 +93,5 @@ test(`a cursor of ${maxCursorLength} characters is looked at, and a longer one i
     "The cursor is invalid. Send the nextCursor of an earlier page.",
   ]);
   const refused = await detailOf("x".repeat(maxCursorLength + 1));
-  expect(refused).toEqual([400, "limit is a number from 1 to 100, cursor a nextCursor."]);
+  expect(refused).toEqual([400, "limit must be a number from 1 to 100, and cursor the nextCursor of an earlier page."]);
 });

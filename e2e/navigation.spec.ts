@@ -181,6 +181,21 @@ test("“/” focuses the search of a page that has one, and types elsewhere", a
   await deletePerson(admin);
 });
 
+test("the profile settings turn “/” off and on for this browser", async ({ page, member }) => {
+  const members = `/workspaces/${await ownWorkspace(member)}/members?q=nobody`;
+  await enter(page, member, "/settings/profile");
+  await page.getByRole("button", { name: "Turn off" }).press("Enter");
+  await expect(page.getByRole("button", { name: "Turn on" })).toBeFocused();
+  await page.goto(members);
+  await page.keyboard.press("/");
+  const search = page.getByRole("searchbox", { name: "Find a member" });
+  await expect(search).not.toBeFocused();
+  await page.goto("/settings/profile");
+  await page.getByRole("button", { name: "Turn on" }).click();
+  await page.goto(members);
+  await page.keyboard.press("/");
+  await expect(search).toBeFocused();
+});
 test("“/” focuses a search that a script brought, and does nothing where there is none", async ({ page, member }) => {
   await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members?q=nobody`);
   await sections(page).getByRole("link", { name: "Settings" }).click();

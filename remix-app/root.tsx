@@ -83,7 +83,14 @@ export function Layout({ children }: { children: ReactNode }) {
   const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";
   return (
-    <html lang="en" data-theme={theme} data-account={site?.account ?? ""} data-brand={JSON.stringify(brand)}>
+    <html
+      lang="en"
+      data-theme={theme}
+      data-account={site?.account ?? ""}
+      data-brand={JSON.stringify(brand)}
+      // search-key.js adds an attribute.
+      suppressHydrationWarning
+    >
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />

@@ -8,6 +8,7 @@ import { pendingEmailChange } from "../../session/email-change.ts";
 import { requireUser } from "../../session/user.ts";
 import { EmailCard } from "../../settings/email-card.tsx";
 import { leaveNotice, takeNotice } from "../../settings/settings-notice.ts";
+import { ShortcutCard } from "../../settings/shortcut-card.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
@@ -68,6 +69,7 @@ export default function ProfilePage() {
         </div>
       </Card>
       <EmailCard email={user.email} change={change} notice={notice} mailboxUrl={mailboxUrl} />
+      <ShortcutCard />
     </SettingsPage>
   );
 }

@@ -133,7 +133,7 @@ export function signAccountOut(
 ): Promise<ConsoleChange> {
   const refusals = {
     oneself: { status: 403, message: ownSignOut },
-    not_found: { status: 404, message: "There is no such account." },
+    not_found: { status: 404, message: "This account doesn’t exist." },
   } as const;
   return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
 }

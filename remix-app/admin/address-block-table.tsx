@@ -38,7 +38,7 @@ export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressB
               <ButtonLink
                 href={`/admin/address-blocks/${id}/lift`}
                 aria-label={`Lift the block of ${address}`}
-                variant="danger"
+                variant="secondary"
               >
                 Lift
               </ButtonLink>

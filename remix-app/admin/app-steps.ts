@@ -19,7 +19,7 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
   disable: {
     title: "Disable the app",
     effects: ({ displayName }) => [
-      `Once you confirm, ${displayName} can’t do anything. Its sessions and tokens are revoked for all its users.`,
+      `Once you confirm, ${displayName} can’t sign people in or call the API. Its sessions and tokens are revoked for all its users.`,
       "Its registration, secrets and keys stay, and you can enable it again.",
     ],
   },
@@ -42,7 +42,7 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
   unlink: {
     title: "Unlink a workspace",
     effects: ({ displayName }) => [
-      `Once you confirm, ${displayName} is refused in the workspace, even with existing tokens and keys.`,
+      `Once you confirm, ${displayName} can no longer use the gateway in the workspace, even with existing tokens and keys.`,
     ],
   },
 };

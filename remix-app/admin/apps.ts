@@ -51,7 +51,10 @@ export const newAppSchema = confirmedChangeSchema.extend({
     .string()
     .trim()
     .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
-    .refine((name) => !["web", "central", "new"].includes(name), "web, central and new are taken"),
+    .refine(
+      (name) => !["web", "central", "new"].includes(name),
+      "web, central and new are reserved. Choose another name",
+    ),
   kind: z.enum(["internal", "external"]),
   displayName,
   origins,
@@ -128,7 +131,7 @@ export async function requireApp(
     });
     return { ...app, workspaces: records, nextCursor };
   }
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such app." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This app doesn’t exist." });
 }
 
 type Done = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
@@ -169,7 +172,7 @@ async function act(
 }
 
 const refusals = {
-  not_found: { status: 404, message: "There is no such app." },
+  not_found: { status: 404, message: "This app doesn’t exist." },
   taken: { status: 409, message: "An app with that name or one of these origins is already registered." },
   invalid: {
     status: 400,

@@ -14,6 +14,7 @@ export function ChangeForm({
   confirm,
   failed,
   submit,
+  danger = false,
   cancelTo,
   cancel = "Cancel",
   children,
@@ -27,6 +28,8 @@ export function ChangeForm({
   confirm: { text: string; what: string };
   failed: FailedChange | undefined;
   submit: string;
+  /** Whether the change deletes something, or stops someone or something from working. */
+  danger?: boolean;
   cancelTo: string;
   /** Label of the link that leaves, if the change itself cancels something. */
   cancel?: string;
@@ -86,7 +89,7 @@ export function ChangeForm({
           error={failed?.fields.confirmation?.[0]}
         />
         <div className="flex flex-wrap gap-3">
-          <Button variant="danger">{submit}</Button>
+          <Button variant={danger ? "danger" : "primary"}>{submit}</Button>
           {preview === undefined ? null : (
             <Button variant="secondary" name="intent" value="preview">
               Preview

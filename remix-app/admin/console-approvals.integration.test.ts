@@ -138,7 +138,7 @@ describe("the console's accounts", () => {
       expect((await admin.browser.post(lift, { ...form, confirmation: "yes" })).status).toBe(400);
       const done = await admin.browser.post(lift, form);
       expect(done.status).toBe(303);
-      expect((await admin.browser.get(done.location ?? "")).words).toContain("The block is lifted.");
+      expect((await admin.browser.get(done.location ?? "")).words).toContain("Block lifted.");
       expect((await admin.browser.post(lift, form)).status).toBe(409);
       expect((await admin.browser.get("/admin/address-blocks/none/lift")).status).toBe(404);
     } finally {

@@ -101,7 +101,7 @@ const plan = {
 
 test.each([
   ["an id with capitals", { plan: "Plan" }, "1 to 32 of"],
-  ["the id new", { plan: "new" }, "new is taken"],
+  ["the id new", { plan: "new" }, "new is reserved"],
   ["a markup of seven decimals", { markup: "1.0000001" }, "at most 6 decimals"],
   ["a limit of 0", { requestsPerMinute: "0" }, "Enter a whole number"],
   ["another id typed", { confirmation: "plan" }, "Nothing was changed"],

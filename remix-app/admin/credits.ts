@@ -68,7 +68,7 @@ export async function requireCreditAccount(
       return { ...found, entries: records, nextCursor };
     }
   }
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such workspace or member." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace or member doesn’t exist." });
 }
 
 /** Why this admin cannot change an account, or null. */
@@ -77,8 +77,8 @@ export function creditLock({ id }: Pick<InfrastructureAdmin, "id">, { personalUs
 }
 
 export const creditSteps = {
-  grant: { title: "Grant credits", done: "The credits are granted." },
-  withdraw: { title: "Withdraw credits", done: "The credits are withdrawn." },
+  grant: { title: "Grant credits", done: "Credits granted." },
+  withdraw: { title: "Withdraw credits", done: "Credits withdrawn." },
 } as const;
 export type CreditStep = keyof typeof creditSteps;
 
@@ -128,11 +128,12 @@ const oneself = {
 
 const refusals = {
   oneself,
-  not_found: { status: 404, message: "There is no such workspace or member." },
+  not_found: { status: 404, message: "This workspace or member doesn’t exist." },
   invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
   insufficient: {
     status: 409,
-    message: "This is more than is available: the balance minus reservations for requests in progress.",
+    message:
+      "This is more than the available balance. Enter a smaller amount, or wait for requests in progress to finish.",
     field: "amount",
   },
   reference_used: {
@@ -160,6 +161,6 @@ export function creditEffects(step: CreditStep, { name, plan, account }: CreditA
     ...(account === null && plan
       ? [`The grant opens it with the plan’s ${plan.initialCredits} initial credits first.`]
       : []),
-    ...(plan === null ? ["It isn’t charged now: the plan charges another account."] : []),
+    ...(plan === null ? ["This account isn’t charged now, because the plan charges another account."] : []),
   ];
 }

@@ -66,7 +66,7 @@ test("a grant says that it opens a missing account with the initial credits, and
   const opens = "with the plan’s 100000 initial credits first";
   expect(creditEffects("grant", { ...credits, account: null }).join(" ")).toContain(opens);
   expect(creditEffects("grant", credits).join(" ")).not.toContain(opens);
-  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("It isn’t charged now");
+  expect(creditEffects("grant", { ...credits, plan: null }).join(" ")).toContain("This account isn’t charged now");
 });
 
 test("a withdrawal says how much is available", () => {

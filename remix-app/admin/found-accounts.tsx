@@ -38,7 +38,15 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
           small: "hidden",
           cell: ({ lastSignInAt }) => (lastSignInAt ? <RelativeTime at={lastSignInAt} /> : "Never"),
         },
-        { label: "Created", small: "aside", cell: ({ createdAt }) => <RelativeTime at={createdAt} /> },
+        {
+          label: "Created",
+          small: "aside",
+          cell: ({ createdAt }) => (
+            <span className="whitespace-nowrap">
+              <RelativeTime at={createdAt} />
+            </span>
+          ),
+        },
       ]}
     />
   );

@@ -52,7 +52,7 @@ export async function requireApprovable(
   const found = id.success ? await searchWorkspaces(context, id.data) : null;
   const workspace = found?.workspaces.find((one) => one.id === id.data?.toLowerCase());
   if (workspace) return workspace;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such workspace." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace doesn’t exist." });
 }
 
 /** Why this admin cannot decide about a workspace, or null. */
@@ -62,7 +62,7 @@ export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: Ap
 
 /** Decisions on a workspace's keys, by the last segment of their URL. */
 export const approvalSteps = {
-  approve: { title: "Approve keys", done: "The workspace can create and rotate keys now." },
+  approve: { title: "Approve keys", done: "The workspace can now create and rotate keys." },
   decline: { title: "Decline the request", done: "The request is declined." },
   withdraw: {
     title: "Withdraw the approval",
@@ -106,12 +106,12 @@ export function decideApproval(
 
 const oneself = {
   status: 403,
-  message: "You can’t decide about your own personal workspace. Ask another admin.",
+  message: "You can’t approve or decline your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
   oneself,
-  not_found: { status: 404, message: "There is no such workspace." },
+  not_found: { status: 404, message: "This workspace doesn’t exist." },
   request_gone: {
     status: 409,
     message:

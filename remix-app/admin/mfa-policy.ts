@@ -148,8 +148,11 @@ function locksOf(
 const refusals = {
   forbidden: refusal(403, "The console is for infrastructure admins."),
   oneself: refusal(403, "You can’t change your own account here. Ask another admin."),
-  not_enforced: refusal(403, "The database doesn’t enforce the policy yet: a migration is missing or was undone."),
-  not_found: refusal(404, "There is no such account."),
+  not_enforced: refusal(
+    403,
+    "The database doesn’t enforce the policy yet: a migration is missing or was undone. Ask an operator to apply it.",
+  ),
+  not_found: refusal(404, "This account doesn’t exist."),
   in_progress: refusal(409, "A reset of this account’s authenticators isn’t finished. Finish it first."),
   unchanged: refusal(409, "The account already has this setting. Nothing was changed."),
   factors_left: refusal(

@@ -30,7 +30,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   return (
     <Card
       title="Settings"
-      lead="The id and kind never change. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
+      lead="The ID and kind never change. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
           <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
@@ -90,7 +90,7 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
             small: "aside",
             cell: ({ enabled, providerId }) => {
               if (!enabled) return <span className="text-muted">Disabled</span>;
-              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: not asked</span>;
+              return priced.has(providerId) ? "Ready" : <span className="text-bad">No price: skipped</span>;
             },
           },
           { label: "Billing and time limits", cell: (route) => routeRules(route) },

@@ -66,7 +66,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       <ChangeField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
       <ChangeField
         name="contextWindow"
-        hint="Tokens. It limits what a provider’s stated usage can cost. Leave empty if unknown."
+        hint="Tokens. Limits the cost of the usage that a provider reports. Leave empty if unknown."
         inputMode="numeric"
         value={contextWindow}
         failed={failed}
@@ -124,7 +124,7 @@ export function RouteFields({
       />
       <ChangeField
         name="providerId"
-        hint="The id of its settings in lower case: openai for AI_PROVIDER_OPENAI_KIND. Addresses and keys stay in the functions' environment."
+        hint="The ID of its settings in lower case: openai for AI_PROVIDER_OPENAI_KIND. Addresses and keys stay in the functions’ environment."
         value={route?.providerId ?? ""}
         failed={failed}
       />

@@ -16,7 +16,7 @@ function text(label: string, most: number) {
 
 /** A whole number, or nothing. */
 function optionalNumber(most: number) {
-  const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or nothing`;
+  const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`;
   const number = z
     .string()
     .trim()
@@ -66,7 +66,7 @@ export const newModelFields = withVoices(
     id: z
       .string()
       .trim()
-      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an id: 1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
+      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 of A–Z, a–z, 0–9 and . _ : / -"),
   }),
 );
 
@@ -112,7 +112,7 @@ export const routeFields = z.object({
     .string()
     .trim()
     .toLowerCase()
-    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the id of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
+    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the ID of its settings, such as openai for AI_PROVIDER_OPENAI_KIND"),
   providerModel: text("the provider’s model name", 200),
   enabled: ticked,
   trustsStatedCost: ticked,
@@ -129,11 +129,11 @@ export const grantFields = z
     workspace: z
       .literal("")
       .transform(() => null)
-      .or(z.string().trim().pipe(z.uuid("Enter a workspace id"))),
+      .or(z.string().trim().pipe(z.uuid("Enter a workspace ID"))),
   })
   .refine(({ plan, workspace }) => (plan === null) !== (workspace === null), {
     path: ["workspace"],
-    error: "Choose a plan, or enter a workspace id",
+    error: "Choose a plan, or enter a workspace ID",
   });
 
 /** An amount that fits the database column: 12 digits and 6 decimals. */
@@ -160,7 +160,7 @@ export const priceFields = z.object({
       z
         .string()
         .transform((minute) => `${minute}:00Z`)
-        .refine((time) => utcTime.safeParse(time).success, "Enter a day and a time, or nothing"),
+        .refine((time) => utcTime.safeParse(time).success, "Enter a day and a time, or leave it empty"),
     ),
   serviceTier: z
     .string()

@@ -5,7 +5,7 @@ import { usd } from "./words.ts";
 
 /** Labels of the fields of models, routes and grants. */
 export const fieldLabels = {
-  id: "Id",
+  id: "ID",
   displayName: "Name",
   ownedBy: "Owned by",
   contextWindow: "Context window",

@@ -58,7 +58,7 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
 }
 
 const seen = ({ model: { version } }: StepScope) => ({ version });
-const never = "A model’s id and kind never change.";
+const never = "A model’s ID and kind never change.";
 
 export const modelSteps = {
   new: defineStep({
@@ -119,7 +119,7 @@ export const modelSteps = {
   delete: defineStep({
     title: "Delete the model",
     effects: ({ model }) => [
-      `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its id can be used again.`,
+      `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its ID can be used again.`,
     ],
     fields: versionFields,
     hidden: seen,
@@ -245,18 +245,18 @@ export function changeModel(
 }
 
 const refusals = {
-  not_found: { status: 404, message: "There is no such model or route." },
-  id_taken: { status: 409, message: "Another model has this id." },
+  not_found: { status: 404, message: "This model or route doesn’t exist." },
+  id_taken: { status: 409, message: "Another model already has this ID." },
   taken: { status: 409, message: "Another price begins at the same time. Choose another time." },
-  invalid: { status: 400, message: "The database refused these values." },
+  invalid: { status: 400, message: "These values aren’t valid together. Check them and try again." },
   default_changed: {
     status: 409,
     message: "Another model became the default of its kind after you opened this page. Nothing was changed.",
   },
   used: { status: 409, message: "The model was enabled before, so it can’t be deleted. Disable it instead." },
   route_taken: { status: 409, message: "The model already has this route." },
-  no_grantee: { status: 404, message: "There is no such plan or workspace." },
-  oneself: { status: 403, message: "You can’t decide about your own personal workspace. Ask another admin." },
+  no_grantee: { status: 404, message: "This plan or workspace doesn’t exist." },
+  oneself: { status: 403, message: "You can’t change grants of your own personal workspace. Ask another admin." },
   no_route: { status: 400, message: "The model has no route to this provider." },
   past: { status: 400, message: "A price can’t begin in the past: past calls keep the price they were charged at." },
   started: { status: 409, message: "The price has begun, or begins within a minute. Add another price instead." },

@@ -126,5 +126,5 @@ export async function requireModel(context: AppLoadContext, id: string | null): 
   const args = { model: id ?? "" };
   const model = await callFunction(context, { name: "private.read_model", args, schema: modelSchema.nullable() });
   if (model) return model;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such model." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This model doesn’t exist." });
 }

@@ -17,7 +17,7 @@ export function PlanFields({ plan, failed }: Props) {
       {plan ? null : (
         <Field
           {...fieldOf("plan", "")}
-          label="Id"
+          label="ID"
           hint="1 to 32 of a–z, 0–9 and _. It never changes."
           autoCapitalize="none"
           spellCheck={false}

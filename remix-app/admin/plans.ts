@@ -40,7 +40,7 @@ const count = (most: number) =>
       if (/^\d{1,16}$/.test(text) && number >= 1 && number <= most) return number;
       context.addIssue({
         code: "custom",
-        message: `Enter a whole number from 1 to ${most.toLocaleString("en")}, or nothing`,
+        message: `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`,
       });
       return z.NEVER;
     });
@@ -69,7 +69,7 @@ export const newPlanSchema = planFields.extend({
     .string()
     .trim()
     .regex(/^[a-z][a-z0-9_]{0,31}$/, "1 to 32 of a–z, 0–9 and _, beginning with a letter")
-    .refine((id) => id !== "new", "new is taken"),
+    .refine((id) => id !== "new", "new is reserved. Choose another ID"),
 });
 
 /** @throws Response 503 UNAVAILABLE where the database did not answer */
@@ -82,7 +82,7 @@ export async function requirePlan(context: AppLoadContext, id: string): Promise<
   const args = { only_id: id };
   const [plan] = await callFunction(context, { name: "private.list_plans", args, schema: z.array(planSchema) });
   if (plan) return plan;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such plan." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This plan doesn’t exist." });
 }
 
 /** Adds a plan, or edits the one whose version is `seen`. */
@@ -101,8 +101,8 @@ export function savePlan(
 }
 
 const refusals = {
-  not_found: { status: 404, message: "There is no such plan." },
-  taken: { status: 409, message: "A plan with this id exists." },
+  not_found: { status: 404, message: "This plan doesn’t exist." },
+  taken: { status: 409, message: "A plan with this ID already exists. Choose another ID." },
   payer_fixed: {
     status: 409,
     message: "Accounts pay for this plan, so its payer can’t change. Add another plan instead.",

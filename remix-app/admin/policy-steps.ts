@@ -34,7 +34,7 @@ export async function requireSubject(
     ]);
     if (account && policy) return { account, policy };
   }
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such account." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This account doesn’t exist." });
 }
 
 /** Makes one of the changes. */

@@ -171,10 +171,10 @@ const refusals = {
   oneself: refuse(403, "You can’t recover your own account here. Ask another admin."),
   lifetime: refuse(400, `An override lasts at most ${maxLifetimeDays} days.`),
   active: refuse(409, "This email already has an active override. Revoke it before you create another."),
-  not_found: refuse(404, "There is no such override."),
-  inactive: refuse(409, "This override has ended: it was revoked or has expired."),
+  not_found: refuse(404, "This override doesn’t exist."),
+  inactive: refuse(409, "This override is no longer active: it was revoked or has expired."),
   switched_off: refuse(409, "This override doesn’t allow recovery emails."),
-  not_confirmed: refuse(400, "That isn’t that email. Nothing was changed."),
+  not_confirmed: refuse(400, "That isn’t the override’s email. Nothing was changed."),
   nothing_on: refuse(400, "Allow password sign-in, the recovery email, or both."),
   mail: refuse(503, "We couldn’t send the email, so its link and code don’t work. Try again in a moment."),
 } as const;

@@ -57,7 +57,7 @@ function State({ row: { model, route } }: { row: Row }) {
   const fault = modelFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
   if (fault) return <span className="text-bad">{fault}</span>;
   if (!route?.enabled) return <span className="text-muted">Disabled</span>;
-  return route.hasPrice ? "Ready" : <span className="text-bad">No price: not asked</span>;
+  return route.hasPrice ? "Ready" : <span className="text-bad">No price: skipped</span>;
 }
 
 function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now: string }) {
@@ -85,7 +85,7 @@ export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
       caption="Runs"
       rows={runs}
       rowKey={({ id }) => id}
-      empty="No run matches. Enter a whole run id, or the whole request id of a run of the last 31 days."
+      empty="No run matches. Enter a full run ID, or the full request ID of a run of the last 31 days."
       columns={[
         {
           label: "Run",

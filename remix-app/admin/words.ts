@@ -26,8 +26,8 @@ const kinds: Record<string, string> = {
   send: "Recovery email",
   consume: "Recovery email used",
   reject: "Recovery attempt refused",
-  unban_attempt: "Lifting the ban",
-  user_create_attempt: "Making the account",
+  unban_attempt: "Lifted the ban",
+  user_create_attempt: "Created the account",
   login_bypass: "Sign-in under an override",
 };
 
@@ -40,7 +40,7 @@ const attempts: Record<string, string> = {
   password: "passwords",
   code: "second-factor codes",
   sign_in_code: "emailed sign-in codes",
-  mail: "mails",
+  mail: "emails",
   sign_up: "sign-ups",
   override_password: "passwords under an override",
 };
@@ -79,7 +79,7 @@ const deletedByOwner = "account.deleted";
 /** What is done, in words of the log. */
 const words: Record<string, string> = {
   "admin.grant": "Granted infrastructure admin",
-  "admin.revoke": "Took the console away",
+  "admin.revoke": "Removed infrastructure admin",
   "required_mfa.require": "Required MFA",
   "required_mfa.make_optional": "Made MFA optional",
   "required_mfa.begin_reset": "Began to reset the authenticators",

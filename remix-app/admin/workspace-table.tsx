@@ -33,9 +33,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
               <a href={`/admin/workspaces/${id}`} className="link font-medium">
                 {name}
               </a>
-              <span className="block text-muted text-small">
-                {owners.filter(Boolean).join(", ") || "Without an owner"}
-              </span>
+              <span className="block text-muted text-small">{owners.filter(Boolean).join(", ") || "No owner"}</span>
               {note ? <span className="wrap-anywhere block max-w-prose whitespace-pre-line">{note}</span> : null}
             </>
           ),
@@ -63,7 +61,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
               <ButtonLink
                 href={`/admin/workspaces/${id}/decline`}
                 aria-label={`Decline the request of ${name}`}
-                variant="danger"
+                variant="secondary"
               >
                 Decline
               </ButtonLink>
@@ -92,8 +90,7 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
                 {name}
               </a>
               <span className="block text-muted text-small">
-                {owners.filter(Boolean).join(", ") || "Without an owner"} · {members}{" "}
-                {members === 1 ? "member" : "members"}
+                {owners.filter(Boolean).join(", ") || "No owner"} · {members} {members === 1 ? "member" : "members"}
               </span>
               <span className="block break-all font-mono text-muted text-small">{id}</span>
               <span className="block text-muted text-small">

@@ -37,7 +37,7 @@ export async function requireConsoleWorkspace(
     const found = await callFunction(context, { name: "private.read_console_workspace", args, schema });
     if (found) return found;
   }
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such workspace." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace doesn’t exist." });
 }
 
 /** Why this admin cannot move a workspace to another plan, or null. */
@@ -63,14 +63,14 @@ const oneself = {
 
 const refusals = {
   oneself,
-  not_found: { status: 404, message: "There is no such workspace." },
-  no_plan: { status: 400, message: "There is no such plan, or the workspace has it already." },
+  not_found: { status: 404, message: "This workspace doesn’t exist." },
+  no_plan: { status: 400, message: "This plan doesn’t exist, or the workspace is already on it. Choose another plan." },
 } as const;
 
 /** Describes a move to another plan, one sentence each, mainly what happens to balances. */
 export function moveEffects({ name, plan, account }: ConsoleWorkspace, to: Plan): string[] {
   return [
-    `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress are charged as they began.`,
+    `Once you confirm, ${name} has the models, limits and markup (${to.markup}) of ${to.name}. Requests in progress keep their current markup.`,
     ...balanceEffects({ from: plan?.payer ?? null, to, balance: account?.balance ?? null }),
     ...(to.models === 0 ? [`${to.name} grants no models: requests are refused until you grant some.`] : []),
   ];

@@ -17,7 +17,7 @@ const cases: [Cause, what: string, next: string][] = [
       ...lumen,
       days: [{ day: "2026-10-12", amountUsd: "5.25" }],
     },
-    "Lumen imported $5.25 more than its runs cost on 2026-10-12.",
+    "Lumen imported $5.25 more than its runs cost on 12 Oct 2026.",
     "bypass the gateway",
   ],
   [
@@ -43,7 +43,7 @@ const cases: [Cause, what: string, next: string][] = [
   [
     { kind: "account_differs", amountUsd: "5", accountId: "proj_1", workspaces: using },
     "The provider charged account proj_1 $5.00 more than was metered. Used by Lumen and Orbit.",
-    "Lumen has no runs on 2026-10-12",
+    "Lumen has no runs on 12 Oct 2026",
   ],
   [
     { kind: "account_differs", amountUsd: "-5", accountId: null, workspaces: using },
@@ -52,12 +52,12 @@ const cases: [Cause, what: string, next: string][] = [
   ],
   [
     { kind: "days_not_metered", amountUsd: "3", accountId: "proj_1", days: days(1) },
-    "charged $3.00 to account proj_1 on 2026-10-01, without any run",
+    "charged $3.00 to account proj_1 on 1 Oct 2026, without any run",
     "bypass the gateway",
   ],
   [
     { kind: "days_not_imported", amountUsd: "-3", accountId: "proj_1", days: days(8) },
-    "cost $3.00 on 2026-10-01 to 2026-10-08, and nothing was imported for those days",
+    "cost $3.00 on 1 Oct 2026 to 8 Oct 2026, and nothing was imported for those days",
     "Import a file that includes those days",
   ],
   [{ kind: "invoice_share", amountUsd: "-1.50" }, "The invoices are $1.50 less", "tax, fees or discounts"],
@@ -72,12 +72,12 @@ test.each(cases.map(([cause, what, next]) => ({ cause, what, next })))(
 );
 
 test.each([
-  [["2026-10-31"], "on 2026-10-31,"],
-  [["2026-10-30", "2026-10-31"], "on 2026-10-30 to 2026-10-31,"],
-  [["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07"], "on 2026-10-01, 2026-10-03, 2026-10-05 and 2026-10-07,"],
+  [["2026-10-31"], "on 31 Oct 2026,"],
+  [["2026-10-30", "2026-10-31"], "on 30 Oct 2026 to 31 Oct 2026,"],
+  [["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07"], "on 1 Oct 2026, 3 Oct 2026, 5 Oct 2026 and 7 Oct 2026,"],
   [
     ["2026-10-01", "2026-10-03", "2026-10-05", "2026-10-07", "2026-10-09", "2026-10-10"],
-    "on 2026-10-01, 2026-10-03, 2026-10-05, 2026-10-07 and 2 other days,",
+    "on 1 Oct 2026, 3 Oct 2026, 5 Oct 2026, 7 Oct 2026 and 2 other days,",
   ],
 ])("joins days that follow each other, and names four spans at most: %j", (list, text) => {
   expect(causeWords({ kind: "days_not_metered", amountUsd: "1", accountId: "a", days: list }).what).toContain(text);

@@ -26,7 +26,7 @@ export function InvoiceReview({
       <Card title="What will be recorded">
         <Facts facts={invoiceFacts(invoice)} />
       </Card>
-      <Card title="Record it">
+      <Card title="Record">
         <ChangeForm
           effects={[
             `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterwards.`,
@@ -39,7 +39,7 @@ export function InvoiceReview({
           submit={`Record ${kind}`}
           cancelTo={base}
           hidden={{ ...typed, reviewedAt }}
-          edit="Change something"
+          edit="Edit"
         />
       </Card>
     </>

@@ -24,7 +24,7 @@ export function platformBook(
       });
       const { requestId } = context;
       if (answer === null) {
-        const detail = "The database did not answer. Upload the file again to see whether its costs were stored.";
+        const detail = "The database didn’t respond. Upload the file again to see whether its costs were stored.";
         throw problem("UNAVAILABLE", { requestId, detail });
       }
       if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });

@@ -70,7 +70,7 @@ export async function explainPlatformMonth(
   ]);
   const record = records.find((each) => each.provider === provider);
   if (!record) {
-    const detail = `Nothing of ${provider} was metered, imported or invoiced in ${month}.`;
+    const detail = `${provider} has no metered, imported or invoiced costs in ${month}.`;
     throw problem("NOT_FOUND", { requestId: context.requestId, detail });
   }
   return { record, ...explanation };

@@ -134,7 +134,7 @@ test("looks up the name of each redirect", async () => {
 test("is bounded in bytes and in time", async () => {
   expect(await download("/fits", { mostBytes: 100 })).toHaveLength(100);
   await expect(download("/large", { mostBytes: 100 })).rejects.toThrow("sent more than");
-  await expect(download("/silent", { withinMs: 200 })).rejects.toThrow("did not answer in time");
+  await expect(download("/silent", { withinMs: 200 })).rejects.toThrow("didn’t answer in time");
   expect(mostSourceBytes).toBe(8 * 1024 * 1024);
 });
 

@@ -118,6 +118,6 @@ async function readText(
 
 function failure(error: unknown, { host, signal }: { host: string; signal: AbortSignal }): UnreadablePrices {
   if (error instanceof UnreadablePrices) return error;
-  const why = signal.aborted ? "did not answer in time" : "couldn’t be reached";
+  const why = signal.aborted ? "didn’t answer in time" : "couldn’t be reached";
   return new UnreadablePrices(`${host} ${why}. Try again, or download the file and use that.`);
 }

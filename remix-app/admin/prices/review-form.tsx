@@ -66,7 +66,7 @@ export function ReviewForm({ shown, failed }: { shown: Shown; failed: FailedChan
           error={failed?.fields.confirmation?.[0]}
         />
         <div className="flex flex-wrap gap-3">
-          <Button variant="danger">Apply the chosen prices</Button>
+          <Button>Apply the chosen prices</Button>
           <ButtonLink href="/admin/prices">Cancel</ButtonLink>
         </div>
       </div>

@@ -35,7 +35,7 @@ export const reviewSchema = confirmedChangeSchema.extend({
       z
         .string()
         .transform((text) => `${text}:00Z`)
-        .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or nothing"),
+        .refine((text) => utcTime.safeParse(text).success, "Enter a day and a time, or leave it empty"),
     ),
 });
 

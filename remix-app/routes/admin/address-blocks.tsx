@@ -27,7 +27,7 @@ export default function ConsoleAddressBlocksPage() {
       title="Address blocks"
       lead="Addresses whose attempts are refused for a while after too many failures."
     >
-      {done ? <Notice tone="good">The block is lifted. Rate limits still apply to the address.</Notice> : null}
+      {done ? <Notice tone="good">Block lifted. Rate limits still apply to the address.</Notice> : null}
       <SearchCard title="Find an address" label="IPv4 or IPv6 address" term={term} />
       {found ? (
         <Card

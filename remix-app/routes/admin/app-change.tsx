@@ -65,6 +65,7 @@ export default function ConsoleAppChangePage() {
             confirm={{ text: app.name, what: "the app’s technical name" }}
             failed={failed}
             submit={title}
+            danger={step === "disable" || step === "rotate" || step === "unlink"}
             cancelTo={`/admin/apps/${app.name}`}
             hidden={{ version: app.version ?? "" }}
           >

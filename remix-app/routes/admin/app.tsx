@@ -27,14 +27,17 @@ export default function ConsoleAppPage() {
   return (
     <ConsolePage title={app.displayName} lead={`${app.name} · ${app.kind}`}>
       {done ? <Notice tone="good">Changes saved.</Notice> : null}
-      {app.enabled ? null : <Notice tone="warn">This app is disabled: nobody can use it.</Notice>}
+      {app.enabled ? null : <Notice tone="warn">This app is disabled, so no one can use it.</Notice>}
       <Card
         title="Registration"
         lead="Origins and scopes."
         action={
           <div className="flex flex-wrap gap-3">
             <ButtonLink href={`${base}/edit`}>Edit</ButtonLink>
-            <ButtonLink href={`${base}/${app.enabled ? "disable" : "enable"}`} variant="danger">
+            <ButtonLink
+              href={`${base}/${app.enabled ? "disable" : "enable"}`}
+              variant={app.enabled ? "danger" : "secondary"}
+            >
               {app.enabled ? "Disable" : "Enable"}
             </ButtonLink>
           </div>

@@ -40,13 +40,13 @@ export default function ConsoleAuditPage() {
   return (
     <ConsolePage
       title="Audit log"
-      lead="What admins did and why, and accounts deleted by their owners. Entries are never removed."
+      lead="Changes by admins, with their reasons, and accounts deleted by their owners. Entries are never removed."
     >
       <Card title="Filters">
         <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
           <Field name="actor" label="Admin" defaultValue={filters.actor} {...text} />
           <Field name="target" label="Account, app or other target" defaultValue={filters.target} {...text} />
-          <Select name="action" label="What was done" defaultValue={filters.action}>
+          <Select name="action" label="Action" defaultValue={filters.action}>
             {kinds.map(({ value, label }) => (
               <option key={value} value={value}>
                 {label}

@@ -48,7 +48,7 @@ export default function ConsoleInvoicePage() {
         <Facts
           facts={[
             ...invoiceFacts(invoice),
-            ["Recorded by", recorded?.name ?? "an admin whose account is deleted"],
+            ["Recorded by", recorded?.name ?? "A deleted account"],
             ["Recorded at", momentInWords(invoice.recordedAt)],
             ["Receipt", invoice.id],
           ]}

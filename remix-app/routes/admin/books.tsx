@@ -57,7 +57,7 @@ export default function ConsoleBooksPage() {
       <ClashCard clashes={clashes} />
       <Card
         title={monthText(asked.month)}
-        lead="Days are in UTC. A provider’s own days are compared with the same dates. An invoice for several months counts in each by its days. Costs and invoices of workspaces aren’t part of the platform’s."
+        lead="Days are in UTC. A provider’s own days are compared with the same dates. An invoice for several months counts in each by its days. Costs and invoices of workspaces aren’t part of these books."
         action={
           <div className="flex flex-wrap gap-2">
             <ButtonLink href={`/admin/books.csv${ofMonth}`}>Download CSV</ButtonLink>

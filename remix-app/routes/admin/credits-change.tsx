@@ -83,6 +83,7 @@ export default function ConsoleCreditsChangePage() {
             }}
             failed={failed}
             submit={creditSteps[step].title}
+            danger={step === "withdraw"}
             cancelTo={`/admin/credits/${owner.payer}/${owner.id}`}
           >
             <Field {...fieldOf("amount", "")} label="Credits" inputMode="decimal" required />

@@ -40,7 +40,7 @@ export default function ConsoleCreditsPage() {
       {lock ? <Notice>{lock}</Notice> : null}
       {account?.refusedAt ? (
         <Notice tone="warn">
-          A call was refused for lack of credits <RelativeTime at={account.refusedAt} />.
+          A request was refused for lack of credits <RelativeTime at={account.refusedAt} />.
         </Notice>
       ) : null}
       <Figures

@@ -61,7 +61,7 @@ export async function action(args: ActionFunctionArgs) {
   }
   const id = scope.model.id || String(typed.id).trim();
   if (!confirms(confirmed.data.confirmation, id)) {
-    const message = "That isn’t the model’s id. Nothing was changed.";
+    const message = "That isn’t the model’s ID. Nothing was changed.";
     return data({ preview: null, failed: refused({ message, field: "confirmation" }, form) }, { status: 400 });
   }
   const change = { ...asked.change, reason: confirmed.data.reason };
@@ -72,6 +72,8 @@ export async function action(args: ActionFunctionArgs) {
   const model: Record<string, string> = step === "delete" ? {} : { model: id };
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);
 }
+
+const removes = new Set<ModelStep>(["disable", "delete", "remove-route", "withdraw", "cancel-price"]);
 
 export default function ConsoleModelChangePage() {
   const { step, scope, title, effects, hidden, hasPreview, template, kept } = useLoaderData<typeof loader>();
@@ -86,11 +88,12 @@ export default function ConsoleModelChangePage() {
           effects={effects}
           confirm={
             model.id === ""
-              ? { text: "the model’s id once more", what: "the id that you chose above" }
-              : { text: model.id, what: "the model’s id" }
+              ? { text: "the model’s ID once more", what: "the ID you entered above" }
+              : { text: model.id, what: "the model’s ID" }
           }
           failed={failed}
           submit={title}
+          danger={removes.has(step)}
           cancelTo={back}
           {...(step === "cancel-price" ? { cancel: "Keep the price" } : {})}
           hidden={hidden}

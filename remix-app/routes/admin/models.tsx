@@ -35,7 +35,7 @@ export default function ConsoleModelsPage() {
   if (one) {
     return (
       <ConsolePage title={one.displayName} lead={one.id}>
-        {done ? <Notice tone="good">The change was made and is in the audit log.</Notice> : null}
+        {done ? <Notice tone="good">Changes saved. They’re in the audit log.</Notice> : null}
         <ModelState model={one} />
         <SettingsCard model={one} />
         <RoutesCard model={one} />
@@ -47,7 +47,7 @@ export default function ConsoleModelsPage() {
   }
   return (
     <ConsolePage title="Models" lead="The catalogue, and what each model costs.">
-      {done ? <Notice tone="good">The model was deleted. The change is in the audit log.</Notice> : null}
+      {done ? <Notice tone="good">Model deleted. The change is in the audit log.</Notice> : null}
       <SearchCard title="Find a model" label="Name or ID" term={term} />
       <Card
         title={term ? `Models that match “${term}”` : "All models"}
@@ -59,7 +59,7 @@ export default function ConsoleModelsPage() {
           empty={
             term
               ? "No model matches. Search for part of its name or ID."
-              : "No model yet. Add one, then its route, price and grant."
+              : "No models yet. Add one, then its route, price and grant."
           }
         />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["q"]} />

@@ -30,7 +30,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
   const { confirmation, ...change } = asked.data;
   if (!confirms(confirmation, change.plan)) {
-    const message = "That isn’t the plan’s id. Nothing was changed.";
+    const message = "That isn’t the plan’s ID. Nothing was changed.";
     return data(refused({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await savePlan(context, { ...change, admin });
@@ -47,7 +47,7 @@ export default function ConsolePlanPage() {
         <ChangeForm
           effects={planEffects(plan)}
           confirm={
-            plan ? { text: plan.id, what: "the plan’s id" } : { text: "the plan’s id once more", what: "the id above" }
+            plan ? { text: plan.id, what: "the plan’s ID" } : { text: "the plan’s ID once more", what: "the ID above" }
           }
           failed={failed}
           submit={plan ? "Save plan" : "Add plan"}

@@ -23,7 +23,7 @@ export default function ConsolePlansPage() {
   const { plans, done } = useLoaderData<typeof loader>();
   return (
     <ConsolePage title="Plans" lead="Who pays for a workspace’s requests, the markup and the limits.">
-      {done ? <Notice tone="good">The plan is saved.</Notice> : null}
+      {done ? <Notice tone="good">Plan saved.</Notice> : null}
       <Card
         title="All plans"
         action={
@@ -37,7 +37,7 @@ export default function ConsolePlansPage() {
           from="lg"
           rows={plans}
           rowKey={({ id }) => id}
-          empty="No plans yet. Add one with the id free, which new workspaces get."
+          empty="No plans yet. Add one with the ID free: new workspaces get it."
           columns={[
             {
               label: "Plan",

@@ -84,6 +84,7 @@ export default function ConsoleOverridePage() {
             confirm={{ text: email, what: "the email of the override" }}
             failed={failed}
             submit={steps[step]}
+            danger={step === "revoke"}
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           />
         )}

@@ -14,9 +14,9 @@ import { Notice } from "../../ui/notice.tsx";
 export const meta = pageTitle("Recovery · Console");
 
 const doneWords: Record<string, string> = {
-  new: "The override is in effect.",
+  new: "Override created. It’s in effect now.",
   send: "We sent the recovery email. Its link and code work once, for 15 minutes. Earlier ones no longer work.",
-  revoke: "The override is revoked. Recovery emails sent with it no longer work.",
+  revoke: "Override revoked. Recovery emails sent with it no longer work.",
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {

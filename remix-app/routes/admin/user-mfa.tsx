@@ -65,12 +65,13 @@ export default function ConsolePolicyPage() {
             confirm={{ text: subject.email ?? "", what: "the account’s email" }}
             failed={failed ?? kept}
             submit={title}
+            danger={step === "reset"}
             cancelTo={base}
             hidden={{ generation }}
           />
         ) : (
           <div className="space-y-4">
-            <Notice>{lock ?? "The account isn’t in a state for this. Look at it again."}</Notice>
+            <Notice>{lock ?? "This change isn’t possible in the account’s current state."}</Notice>
             <ButtonLink href={base}>Back to the account</ButtonLink>
           </div>
         )}

@@ -66,9 +66,10 @@ export default function ConsoleSignOutPage() {
               "Keys of workspaces keep working. The account can sign in again as before.",
               "If any session ends, the owner gets an email.",
             ]}
-            confirm={{ text: name, what: name === id ? "the account’s id" : "the account’s email" }}
+            confirm={{ text: name, what: name === id ? "the account’s ID" : "the account’s email" }}
             failed={failed ?? kept}
             submit="Sign out everywhere"
+            danger
             cancelTo={base}
           />
         )}

@@ -41,6 +41,7 @@ export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
   const kept = keptChange(args.context, { request: args.request, admin });
   return {
+    step,
     title: approvalSteps[step].title,
     workspace,
     effects: effectsOf(step, workspace),
@@ -86,7 +87,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         ...(request.note ? [`For: ${request.note}`] : []),
       ]
     : [];
-  const keys = `${liveKeys} ${liveKeys === 1 ? "key of it works" : "keys of it work"} now.`;
+  const keys = `${liveKeys} ${liveKeys === 1 ? "key works" : "keys work"} now.`;
   const emails = "The requester and the owners get an email";
   switch (step) {
     case "approve":
@@ -94,7 +95,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         `Once you confirm, members of ${name} who manage keys can create and rotate them.`,
         `Its owners: ${owners.filter(Boolean).join(", ") || "none"}. ${keys}`,
         ...asked,
-        ...(request ? [`${emails} that says so, without your reason.`] : []),
+        ...(request ? [`${emails} about the approval, without your reason.`] : []),
       ];
     case "decline":
       return [
@@ -114,7 +115,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
 }
 
 export default function ConsoleApprovalPage() {
-  const { title, workspace, effects, lock, kept } = useLoaderData<typeof loader>();
+  const { step, title, workspace, effects, lock, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const { id, name, request } = workspace;
   const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
@@ -132,6 +133,7 @@ export default function ConsoleApprovalPage() {
             confirm={{ text: name, what: "the workspace’s name" }}
             failed={failed ?? kept}
             submit={title}
+            danger={step === "withdraw"}
             cancelTo={back}
             hidden={{ requestedAt: request?.requestedAt ?? "" }}
           />

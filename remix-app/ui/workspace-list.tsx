@@ -32,8 +32,11 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
             <span className="min-w-0 flex-1">
               <bdi className="block break-words text-left font-medium">{name}</bdi>
               <span className="block truncate text-muted text-small">
-                {personal ? "Personal" : "Shared"} · {role}
-                <span className="sm:hidden"> · {planId}</span>
+                {personal ? "Personal" : "Shared"} · <span className="inline-block first-letter:uppercase">{role}</span>
+                <span className="sm:hidden">
+                  {" · "}
+                  <span className="inline-block first-letter:uppercase">{planId}</span>
+                </span>
               </span>
             </span>
             <span className="hidden shrink-0 rounded-full border border-line px-2 py-0.5 text-muted text-small capitalize sm:block">

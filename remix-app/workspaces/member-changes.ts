@@ -67,7 +67,7 @@ export async function applyMemberChange(
   if ("roleId" in change) {
     const given = assignableRoles(await listRoles(user, { workspaceId, requestId }), workspace);
     if (!given.some(({ id }) => id === change.roleId)) {
-      throw problem("FORBIDDEN", { requestId, detail: "You can’t assign this role here." });
+      throw problem("FORBIDDEN", { requestId, detail: "You can’t assign this role. Choose another one." });
     }
   }
 

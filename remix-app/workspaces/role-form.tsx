@@ -67,7 +67,7 @@ export interface ListedRole extends Role {
 
 function holders(count: number): string {
   if (count === 0) return "Not assigned";
-  return count === 1 ? "Assigned to 1 person" : `${countText(count)} people have it`;
+  return count === 1 ? "Assigned to 1 person" : `Assigned to ${countText(count)} people`;
 }
 
 /** A workspace's roles, each with what it allows and how many have it. */

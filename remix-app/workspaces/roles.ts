@@ -30,6 +30,9 @@ export const permissionWords: Record<WorkspacePermission, { name: string; explan
   manage_workspace_settings: { name: "Manage the workspace", explanation: "Rename and delete it." },
   manage_members: { name: "Manage members", explanation: "Invite and remove people, and define what roles allow." },
   manage_ai_keys: { name: "Manage API keys", explanation: "Create, rotate and revoke API keys." },
-  manage_ai_policy: { name: "Manage AI policy", explanation: "Choose models, budgets, limits and what is kept." },
+  manage_ai_policy: {
+    name: "Manage AI policy",
+    explanation: "Choose models, budgets, limits and what’s kept of requests.",
+  },
   use_ai_studio: { name: "Use the AI studio", explanation: "Call the AI gateway, and see runs, usage and costs." },
 };

@@ -47,7 +47,10 @@ export async function applySettingsChange(
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
       // Row-level security would not have it changed.
       if (error?.code === "PT404") {
-        throw problem("FORBIDDEN", { requestId, detail: "Your role doesn’t allow you to change the name." });
+        throw problem("FORBIDDEN", {
+          requestId,
+          detail: "Your role doesn’t allow you to change the name. Ask an owner.",
+        });
       }
       if (error) throw workspaceProblem(error, { requestId });
       return done("Name changed.");

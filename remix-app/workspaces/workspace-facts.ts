@@ -1,4 +1,5 @@
 import type { WorkspaceAccess } from "./permission.ts";
+import { roleLabel } from "./roles.ts";
 
 /** A workspace's facts for a member, as terms and texts. */
 export function workspaceFacts({
@@ -7,8 +8,8 @@ export function workspaceFacts({
   role,
 }: Pick<WorkspaceAccess, "planId" | "personal" | "role">): [term: string, text: string][] {
   return [
-    ["Plan", planId],
+    ["Plan", planId.slice(0, 1).toUpperCase() + planId.slice(1)],
     ["Type", personal ? "Personal" : "Shared"],
-    ["Your role", role],
+    ["Your role", roleLabel(role)],
   ];
 }

@@ -107,7 +107,7 @@ export default function WorkspaceSettingsPage() {
         ) : (
           <div className="space-y-1">
             <p className="font-medium">{workspace.name}</p>
-            <p className="text-muted">Your role doesn’t allow you to change this.</p>
+            <p className="text-muted">Your role doesn’t allow you to change the name.</p>
           </div>
         )}
       </Card>

@@ -138,7 +138,7 @@ test.describe("without JavaScript", () => {
 
     await page.getByRole("link", { name: "Audit log" }).click();
     await page.getByLabel("Account, app or other target").fill(member.email);
-    await page.getByLabel("What was done").selectOption({ label: "Recovery" });
+    await page.getByLabel("Action").selectOption({ label: "Recovery" });
     await press(page, "Filter");
     await expect(page.getByRole("main").getByRole("listitem")).toHaveCount(3);
     await deletePerson(admin);

@@ -149,7 +149,7 @@ for (const width of [1440, 320]) {
     await check();
     await picture("preview-rate");
     await importCosts(page);
-    await expect(page.getByText("1 EUR = 1.2 USD")).toBeVisible();
+    await expect(page.getByText("1 EUR = $1.20")).toBeVisible();
 
     // OpenAI's invoice forgot the refund, and is corrected.
     await toOctober();
@@ -195,7 +195,7 @@ for (const width of [1440, 320]) {
     await expect(rowOf("gcp")).toContainText("Agrees");
     // A ten-billionth of a cent is left.
     await expect(rowOf("anthropic")).toContainText("Matches (rounding)");
-    await expect(rowOf("anthropic").locator('[title="-$0.000000000001"]').filter({ visible: true })).toBeVisible();
+    await expect(rowOf("anthropic").locator('[title="−$0.000000000001"]').filter({ visible: true })).toBeVisible();
     await check();
     await picture("agrees");
 

@@ -63,7 +63,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await follow(desk, "Add a route");
     await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
     await confirm(desk, { text: model.id, button: "Add a route" });
-    await expect(desk.getByText("No price: not asked")).toBeVisible();
+    await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
   await test.step("its prices from a price file", async () => {
@@ -87,14 +87,14 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await follow(desk, "Add plan");
     await fill(desk, { Id: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
     await confirm(desk, { text: plan.id, button: "Add plan" });
-    await expect(desk.getByText("The plan is saved.")).toBeVisible();
+    await expect(desk.getByText("Plan saved.")).toBeVisible();
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Grant");
     await desk.getByLabel("Plan", { exact: true }).selectOption(plan.id);
     await confirm(desk, { text: model.id, button: "Grant the model" });
     await follow(desk, "Enable");
     await confirm(desk, { text: model.id, button: "Enable the model" });
-    await expect(desk.getByText("The change was made and is in the audit log.")).toBeVisible();
+    await expect(desk.getByText("Changes saved. They’re in the audit log.")).toBeVisible();
     await expect(desk.getByText("Callers can’t use this model yet.")).toHaveCount(0);
   });
 
@@ -115,7 +115,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     const name = (await waiting.getByRole("rowheader").getByRole("link").textContent()) ?? "";
     await waiting.getByRole("link", { name: `Approve keys of ${name}` }).click();
     await confirm(desk, { text: name, button: "Approve keys" });
-    await expect(desk.getByText("The workspace can create and rotate keys now.")).toBeVisible();
+    await expect(desk.getByText("The workspace can now create and rotate keys.")).toBeVisible();
     await openSection(desk, "Workspaces");
     await fill(desk, { "Name, ID, or a member’s email": member.email });
     await press(desk, "Search");
@@ -125,7 +125,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
     await confirm(desk, { text: name, button: `Move to ${plan.name}` });
     await expect(desk.getByText(`The workspace is now on the plan ${plan.name}.`)).toBeVisible();
     await follow(desk, "Open credits");
-    for (const words of ["The credits are granted.", "This reference was already used for the same amount."]) {
+    for (const words of ["Credits granted.", "This reference was already used for the same amount."]) {
       await follow(desk, "Grant credits");
       await fill(desk, { Credits: "5000", Reference: `invoice-${unique}`, Description: "First invoice" });
       await confirm(desk, { text: name, button: "Grant credits" });

@@ -83,7 +83,7 @@ test("a key is made, shown once, used, rotated and revoked", async ({ page, memb
   await expect(page.getByRole("row", { name: /Revoked/ })).toHaveCount(1);
 
   await page.goto(revokesFirst ?? "");
-  await expect(page.getByText("Nightly report no longer works. Nothing was changed.")).toBeVisible();
+  await expect(page.getByText("Nightly report had already stopped working. Nothing was changed.")).toBeVisible();
   expect(await askWith(second)).toBeGreaterThan(0);
   await page.getByRole("link", { name: "Revoke Nightly report" }).first().click();
   await expect(page.getByRole("region", { name: "Revoke Nightly report?" })).toBeFocused();

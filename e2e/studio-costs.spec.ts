@@ -85,7 +85,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await expect(page.getByText("0.300000000002 USD")).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
-  await page.getByRole("button", { name: "Change something" }).click();
+  await page.getByRole("button", { name: "Edit" }).click();
   await expect(page.getByLabel("Reference")).toHaveValue("INV-2026-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await page.getByRole("button", { name: "Record invoice" }).dblclick();
@@ -117,7 +117,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   expect(visit.url()).toBe(receipt);
   await enterInvoice("0.4");
   await expect(visit.getByRole("alert")).toContainText("is already recorded with other values: the amount");
-  await visit.getByRole("button", { name: "Change what I entered" }).click();
+  await visit.getByRole("button", { name: "Edit what I entered" }).click();
   await visit.getByLabel("Reference").fill("INV-2026-01.corrected");
   await visit.getByRole("button", { name: "Review invoice" }).click();
   await visit.getByRole("button", { name: "Record invoice" }).click();

@@ -37,7 +37,7 @@ describe("readRange", () => {
 
   it.each(["?range=nonsense", "?range=all", "?range=7D&from=2026-01-01&to=2026-01-02"])("refuses %s", (search) => {
     const range = read(search);
-    expect(range).toMatchObject({ preset: "30d", fault: "Unknown range." });
+    expect(range).toMatchObject({ preset: "30d", fault: "This range isn’t available." });
     expect([rangeStatus(range), rangeStatus(read("")), rangeStatus(null)].map(({ status }) => status)).toEqual([
       400, 200, 200,
     ]);
@@ -52,7 +52,7 @@ describe("readRange", () => {
     expect(read("?from=2025-04-01&to=2026-03-31")).toMatchObject({ preset: "custom", fault: null });
     expect(read("?from=2025-03-31&to=2026-03-31")).toMatchObject({
       preset: "30d",
-      fault: "A range has 365 days at most.",
+      fault: "A range can have at most 365 days.",
     });
   });
 
@@ -63,7 +63,7 @@ describe("readRange", () => {
   it.each(["1999-12-31", "3000-01-01", "0001-01-01", "9999-12-31"])("is of no such year as %s", (day) => {
     expect(read(`?from=${day}&to=${day}`)).toMatchObject({
       preset: "30d",
-      fault: "Days are of the years 2000 to 2999.",
+      fault: "Enter days from 2000 to 2999.",
     });
   });
 

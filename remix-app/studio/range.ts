@@ -44,7 +44,7 @@ export function readRange(url: URL, { now }: { now: Date }): Range {
   const preset = presetSchema.safeParse(named);
   if (preset.success) return presetRange(preset.data, now);
   if (named === "" && from === "" && to === "") return presetRange(defaultPreset, now);
-  const fault = named === "" ? faultOf(from, to) : "Unknown range.";
+  const fault = named === "" ? faultOf(from, to) : "This range isn’t available.";
   if (fault) return { ...presetRange(defaultPreset, now), fault };
   return rangeOf("custom", { from: Date.parse(from), to: Date.parse(to) + dayMs });
 }
@@ -56,10 +56,10 @@ export function dayAfter(midnight: string, days: number): string {
 
 function faultOf(from: string, to: string): string | null {
   if (!date.safeParse(from).success || !date.safeParse(to).success) return "Enter the first and the last day.";
-  if (!years.test(from) || !years.test(to)) return "Days are of the years 2000 to 2999.";
+  if (!years.test(from) || !years.test(to)) return "Enter days from 2000 to 2999.";
   const days = (Date.parse(to) - Date.parse(from)) / dayMs + 1;
-  if (days < 1) return "The first day must not be after the last.";
-  return days > maxRangeDays ? `A range has ${maxRangeDays} days at most.` : null;
+  if (days < 1) return "The first day can’t be after the last.";
+  return days > maxRangeDays ? `A range can have at most ${maxRangeDays} days.` : null;
 }
 
 function presetRange(preset: RangePreset, now: Date): Range {

@@ -166,7 +166,7 @@ describe("the budgets page", () => {
     expect([set.status, set.location]).toEqual([303, `${at("budgets")}?done=label.customer%3A7`]);
     const page = await admin.browser.get(set.location ?? "");
     expect(page.words).toContain("The budget of customer:7 is $5.00 a month.");
-    expect(page.words).toContain("Only warns: no API key has this label.");
+    expect(page.words).toContain("Only warns, because no API key has this label.");
     expect((await member.browser.get(at("budgets"))).words).toContain("customer:7");
     const late = await post({ label: "customer:7", limitUsd: "6" });
     expect([late.status, hidden(late.text, "readUsd")]).toEqual([409, "5"]);
@@ -281,7 +281,10 @@ describe("the policy page", () => {
     const again = await read();
     const typo = form({ readAt: again.readAt, [modelField("deny", "DEMO-CHAT")]: "DEMO-CHAT" });
     const refused = await admin.browser.post(at("policy"), typo);
-    expect([refused.status, refused.words]).toEqual([400, expect.stringContaining("There is no model “DEMO-CHAT”.")]);
+    expect([refused.status, refused.words]).toEqual([
+      400,
+      expect.stringContaining("The model “DEMO-CHAT” doesn’t exist."),
+    ]);
   });
 
   test("takes no moment that is none", async () => {

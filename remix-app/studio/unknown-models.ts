@@ -13,7 +13,7 @@ export type UnknownModels = z.infer<typeof unknownModels>;
 /** Names the models. */
 export function unknownModelsText({ models }: Pick<UnknownModels, "models">): string {
   const names = models.map((id) => `“${id}”`).join(", ");
-  return models.length === 1 ? `There is no model ${names}.` : `There are no models ${names}.`;
+  return models.length === 1 ? `The model ${names} doesn’t exist.` : `The models ${names} don’t exist.`;
 }
 
 /** Returns 400 INVALID_REQUEST that names the field and the models. */

@@ -9,8 +9,8 @@ import { jsonNumber } from "#shared/raw-json.ts";
  */
 export function formatUsd(amount: string, decimals?: number): string {
   const size = formatCredits(amount.replace("-", ""), decimals);
-  if (size.startsWith("<")) return Number(amount) < 0 ? `>-$${size.slice(1)}` : `<$${size.slice(1)}`;
-  return `${Number(amount) < 0 ? "-" : ""}$${size}`;
+  if (size.startsWith("<")) return Number(amount) < 0 ? `>−$${size.slice(1)}` : `<$${size.slice(1)}`;
+  return `${Number(amount) < 0 ? "−" : ""}$${size}`;
 }
 
 /**
@@ -28,7 +28,7 @@ export function formatUsdOf(part: string, whole: string): string {
  */
 export function exactUsd(amount: string): string {
   const [whole = "", cents = ""] = amount.replace("-", "").split(".");
-  return `${amount.startsWith("-") ? "-" : ""}$${whole}.${cents.padEnd(2, "0")}`;
+  return `${amount.startsWith("-") ? "−" : ""}$${whole}.${cents.padEnd(2, "0")}`;
 }
 
 /**
@@ -39,10 +39,23 @@ export function formatCredits(amount: string, decimals?: number): string {
   const value = Number(amount);
   if (decimals !== undefined) {
     const least = 10 ** -decimals;
-    if (value === 0 || Math.abs(value) >= least / 2) return fixedAmounts(decimals).format(value);
-    return `${value < 0 ? ">-" : "<"}${fixedAmounts(decimals).format(least)}`;
+    if (value === 0 || Math.abs(value) >= least / 2) return withMinus(fixedAmounts(decimals).format(value));
+    return `${value < 0 ? ">−" : "<"}${fixedAmounts(decimals).format(least)}`;
   }
-  return (value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value);
+  return withMinus((value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value));
+}
+
+/**
+ * An amount of any currency: dollars as formatUsd, others with their code, as "10.50 EUR".
+ * @param props.amount exact decimal text
+ */
+export function formatMoney({ amount, currency }: { amount: string; currency: string }): string {
+  return currency === "USD" ? formatUsd(amount) : `${formatCredits(amount)} ${currency}`;
+}
+
+/** A number with a minus sign (U+2212) in place of its hyphen. */
+export function withMinus(number: string): string {
+  return number.replace("-", "−");
 }
 
 // Made once: a format takes longer to make than a row of a table.

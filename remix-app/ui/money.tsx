@@ -1,4 +1,4 @@
-import { exactUsd, formatCredits, formatUsd, formatUsdOf } from "./format-amount.ts";
+import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./format-amount.ts";
 
 /**
  * Dollars as people read them; the exact figure on hover, and for assistive technology.
@@ -17,7 +17,7 @@ export function Usd({ amount, of, decimals }: { amount: string | null; of?: stri
  * @param props.decimals of all amounts of its column
  */
 export function Credits({ amount, decimals }: { amount: string | null; decimals?: number }) {
-  return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount });
+  return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount && withMinus(amount) });
 }
 
 function amountOf({ short, exact }: { short: string | null; exact: string | null }) {

@@ -112,7 +112,7 @@ test("says what other files stated of the same time, and sets it to 0 if asked",
 
 test.each([
   [["EUR,1"], [], "The bill has amounts in EUR. Add the USD for 1 EUR, such as --rate EUR=1.08."],
-  [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which is not an amount.'],
+  [["USD,x"], [], 'Row 2: column line_item_unblended_cost is "x", which isn’t an amount.'],
   [["USD,1"], ["--service", "Bedrock"], "The bill has no service named Bedrock."],
 ])("refuses %j %j and stores nothing", async ([amount], argv, message) => {
   const report = writeReport("refused.csv", `1,Usage,2026-10-01T00:00:00Z,${amount},AmazonS3`);

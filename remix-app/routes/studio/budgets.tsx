@@ -97,7 +97,7 @@ export default function BudgetsPage() {
         <Notice tone="warn">
           Someone changed this budget while you were editing it:{" "}
           {answer.meanwhile.limitUsd === null ? "it was removed" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}.
-          Nothing of yours is saved yet. Save again to put yours in its place.
+          Your change isn’t saved yet. Save again to replace theirs.
         </Notice>
       ) : null}
       {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}

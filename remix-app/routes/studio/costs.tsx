@@ -189,4 +189,4 @@ export default function CostsPage() {
 }
 
 const recordsInWords = (count: number) => (count === 1 ? "1 record" : `${count.toLocaleString("en")} records`);
-const counted = (count: number) => `${recordsInWords(count)} ${count === 1 ? "counts" : "count"}`;
+const counted = (count: number) => `${recordsInWords(count)} counted`;

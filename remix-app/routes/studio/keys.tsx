@@ -75,7 +75,9 @@ export default function KeysPage() {
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
-      {toRevoke && !toRevoke.live ? <Notice>{toRevoke.name} no longer works. Nothing was changed.</Notice> : null}
+      {toRevoke && !toRevoke.live ? (
+        <Notice>{toRevoke.name} had already stopped working. Nothing was changed.</Notice>
+      ) : null}
       {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
       <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} now={now} />

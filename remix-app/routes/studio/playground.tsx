@@ -105,7 +105,8 @@ export default function PlaygroundPage() {
       ) : null}
       {models === null ? (
         <Notice tone="warn">
-          We couldn’t load the models. Reload this page in a moment. If that doesn’t help, contact an administrator.
+          We couldn’t load the models. Try reloading this page in a moment. If that doesn’t help, contact an
+          administrator.
         </Notice>
       ) : models.length === 0 && !none ? (
         <Notice>No model matches “{term}”. Search for part of its name or ID.</Notice>

@@ -91,7 +91,7 @@ export default function PolicyPage() {
       {answer?.meanwhile ? (
         <Notice tone="warn">
           <p>
-            {answer.meanwhile.updatedBy ?? "Somebody"} changed the policy while you were editing it. Your changes aren’t
+            {answer.meanwhile.updatedBy ?? "Someone"} changed the policy while you were editing it. Your changes aren’t
             saved yet. Save again to replace theirs:
           </p>
           <ul className="mt-1.5 list-disc space-y-1 pl-5">

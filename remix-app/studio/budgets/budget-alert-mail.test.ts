@@ -27,7 +27,7 @@ test("it says which budget, exactly what is spent, what follows, and where to ch
 
 Workspace: Acme
 Budget: $10.10 for November 2026
-Spent: $8.080000000001
+Spent: $8.08
 
 View budgets:
 https://example.test/workspaces/w/ai/budgets
@@ -55,9 +55,9 @@ test("a budget that has too little left for calls says that they are refused, an
 
 Workspace: Acme
 Budget: $10.10 for November 2026
-Spent: $8.080000000001
+Spent: $8.08
 Held by requests in progress: $0.50
-Left: $1.519999999999
+Left: $1.52
 
 View budgets:
 https://example.test/workspaces/w/ai/budgets

@@ -2,7 +2,7 @@ import { monthText, timeText } from "../../http/date-text.ts";
 import { quoted } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
-import { exactUsd } from "../../ui/format-amount.ts";
+import { formatUsd } from "../../ui/format-amount.ts";
 
 /** A threshold that a budget has crossed; the answer of `ai.sweep_budget_alerts`. Amounts are exact texts in USD. */
 export interface BudgetAlert {
@@ -41,10 +41,10 @@ export function budgetAlertMail(
     news: [news],
     facts: [
       ["Workspace", quoted(alert.workspace)],
-      ["Budget", `${exactUsd(limitUsd)} for ${monthText(month)}`],
-      ...(spentUsd === null ? [] : [["Spent", exactUsd(spentUsd)] as const]),
-      ...(refusing && held ? [["Held by requests in progress", exactUsd(reservedUsd)] as const] : []),
-      ...(refusing && leftUsd !== null ? [["Left", exactUsd(leftUsd)] as const] : []),
+      ["Budget", `${formatUsd(limitUsd)} for ${monthText(month)}`],
+      ...(spentUsd === null ? [] : [["Spent", formatUsd(spentUsd)] as const]),
+      ...(refusing && held ? [["Held by requests in progress", formatUsd(reservedUsd)] as const] : []),
+      ...(refusing && leftUsd !== null ? [["Left", formatUsd(leftUsd)] as const] : []),
     ],
     action: { label: "View budgets", url: `${origin}/workspaces/${workspaceId}/ai/budgets` },
     more: [

@@ -45,7 +45,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
         />
       </svg>
       {usedUp ? <p className="text-bad text-small">{usedUpWords(budget)}</p> : null}
-      {enforced ? null : <p className="text-muted text-small">Only warns: no API key has this label.</p>}
+      {enforced ? null : <p className="text-muted text-small">Only warns, because no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
           Warned by email at {warned.threshold}%, <Moment at={warned.at} now={now} />

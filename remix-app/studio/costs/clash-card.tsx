@@ -18,7 +18,7 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
               <span className="font-medium">{record}</span> of {spellings.join(" and ")}
               {accountId === null ? "" : `, account ${accountId}`}.{" "}
               {clash.kind === "invoice"
-                ? "The one recorded first counts. If they are two invoices, enter the other one again under a reference of its own."
+                ? "The one recorded first counts. If they are two invoices, enter the other one again with its own reference."
                 : "The one observed last counts. If its amount is wrong, import that day again."}
             </li>
           );

@@ -55,7 +55,7 @@ test("a converted amount shows what the provider billed, the rate and who entere
     { currency: "USD", amount: "-1" },
   ];
   const page = render({ original, import: { ...file, by: "person", name: "Ada" } });
-  for (const text of ["10.5 EUR + -1 USD", "october.csv", "<bdi>Ada</bdi>", "1 EUR = 1.08 USD"])
+  for (const text of ["10.50 EUR + −$1.00", "october.csv", "<bdi>Ada</bdi>", "1 EUR = $1.08"])
     expect(page).toContain(text);
   expect(render({ import: { ...file, by: "person", name: null } })).toContain("<bdi>a deleted account</bdi>");
   expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");

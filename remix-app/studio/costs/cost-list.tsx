@@ -2,8 +2,8 @@ import type { ReactNode } from "react";
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-import { columnDecimals } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
+import { columnDecimals, formatMoney } from "../../ui/format-amount.ts";
+import { Day, Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ratesInWords } from "./cost-import/import-words.ts";
 import { originalText } from "./import-files.ts";
@@ -31,17 +31,13 @@ export function CostList({
           <span className="break-all font-medium">{externalRunId}</span>
           <span className="block text-muted text-small">
             <Dotted facts={[provider, service, appName]} /> ·{" "}
-            {granularity === "account_day" ? (
-              <time dateTime={occurredAt}>{occurredAt.slice(0, 10)}</time>
-            ) : (
-              <Moment at={occurredAt} now={now} />
-            )}
+            {granularity === "account_day" ? <Day at={occurredAt} /> : <Moment at={occurredAt} now={now} />}
           </span>
           {file ? <ImportedFile file={file} now={now} imports={imports} /> : null}
         </>
       ),
     },
-    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
+    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "None"}</span> },
     {
       label: "Kind",
       cell: ({ granularity }) => (
@@ -63,7 +59,9 @@ export function CostList({
             </del>
           )}
           {original ? (
-            <span className="block text-muted text-small">{original.map(originalText).join(" + ")}</span>
+            <span className="block text-muted text-small" title={original.map(originalText).join(" + ")}>
+              {original.map(formatMoney).join(" + ")}
+            </span>
           ) : null}
         </>
       ),
@@ -101,7 +99,7 @@ function Standing({ record, now }: { record: CostRecord; now: string }) {
   const { counted, replacedBy, replaces, revision, observedAt } = record;
   return (
     <>
-      {counted ? "Counts" : <span className="break-all">Replaced by {replacedBy}</span>}
+      {counted ? "Counted" : <span className="break-all">Replaced by {replacedBy}</span>}
       {replaces && replaces.records > 0 ? (
         <span className="text-muted">
           , for {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} of{" "}

@@ -1,3 +1,4 @@
+import { withMinus } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { formatPercent } from "./difference.ts";
 
@@ -20,9 +21,9 @@ export function DifferenceText({
       {percent === null ? null : (
         <>
           {" "}
-          <span className="whitespace-nowrap text-muted text-small" title={`${percent}%`}>
+          <span className="whitespace-nowrap text-muted text-small" title={`${withMinus(percent)}%`}>
             <span aria-hidden="true">{formatPercent(percent)}</span>
-            <span className="sr-only">{percent} percent</span>
+            <span className="sr-only">{withMinus(percent)} percent</span>
           </span>
         </>
       )}

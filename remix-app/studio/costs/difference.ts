@@ -1,4 +1,5 @@
 import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
+import { withMinus } from "../../ui/format-amount.ts";
 
 /** To how many decimals a percentage that does not end is told. */
 const percentDecimals = 12;
@@ -23,7 +24,7 @@ export function formatPercent(percent: string): string {
   const value = Number(percent);
   if (value === 0) return "0%";
   const options = Math.abs(value) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 1 };
-  return `${value.toLocaleString("en", { ...options, signDisplay: "always" })}%`;
+  return `${withMinus(value.toLocaleString("en", { ...options, signDisplay: "always" }))}%`;
 }
 
 function divide(part: Decimal, whole: Decimal): Decimal {

@@ -17,7 +17,7 @@ export function readImportFilter(url: URL, { requestId }: { requestId: string })
     (account === undefined || isExternalId(account)) &&
     (asked === undefined || month.test(asked));
   if (!known) {
-    throw problem("INVALID_REQUEST", { requestId, detail: "There are no such records." });
+    throw problem("INVALID_REQUEST", { requestId, detail: "This filter isn’t valid. Go back and choose another." });
   }
   return {
     ...(provider ? { provider } : {}),

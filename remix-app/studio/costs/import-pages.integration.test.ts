@@ -72,7 +72,7 @@ describe("an invoice", () => {
     const review = await enter(invoice, "review");
     expect(review.status).toBe(200);
     expect(review.words).toContain("30.000000000001 USD");
-    expect(review.words).toContain("2026-01-01 to 2026-01-31");
+    expect(review.words).toContain("1 Jan 2026 to 31 Jan 2026");
     expect(review.words).toContain("It can’t be changed or deleted afterwards.");
     expect(await kept(invoice.reference)).toEqual([]);
     const reviewedAt = reviewTimeOf(review.text);

@@ -132,7 +132,7 @@ function Unknown() {
   return (
     <span className="text-muted" title="Not all runs of this month name a provider account">
       <span aria-hidden="true">–</span>
-      <span className="sr-only">not known by account</span>
+      <span className="sr-only">unknown by account</span>
     </span>
   );
 }
@@ -142,7 +142,7 @@ function Status({ line: { cell }, links }: { line: ReconciledLine; links: readon
   const { name, tone, next } = stateWords[state];
   const of = account.of === "one" ? `${provider} ${account.id ?? "without an account"}` : provider;
   return (
-    <span className="block max-w-72 whitespace-normal">
+    <span className="max-w-72 whitespace-normal @[58rem]:block">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
       {repeats ? null : <span className="block text-muted text-small">{next}</span>}
       {links.length > 0 ? (

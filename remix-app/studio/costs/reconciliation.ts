@@ -39,7 +39,7 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   open: {
     name: "Month in progress",
     tone: "neutral",
-    next: "Check again when the month has ended and its invoice is here.",
+    next: "Check again when the month has ended and its invoice has arrived.",
   },
   nothing_reported: {
     name: "Nothing reported",
@@ -59,12 +59,12 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   invoice_differs: {
     name: "Invoice differs",
     tone: "warn",
-    next: "Import the costs again to add missing or corrected days. If the provider corrected the invoice or sent a credit note, enter it. Ask the provider about the rest.",
+    next: "Import the costs again to add missing or corrected days. If the provider corrected the invoice or sent a credit note, enter it. Ask the provider about any remaining difference.",
   },
   metering_differs: {
     name: "Metering differs",
     tone: "warn",
-    next: "Look for requests made outside the gateway, runs with estimated usage, and changed prices.",
+    next: "Look for requests made outside the gateway, runs with estimated usage, or changed prices.",
   },
   billed_together: {
     name: "Billed together",

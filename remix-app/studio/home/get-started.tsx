@@ -47,7 +47,7 @@ export function GetStarted({
       done: everUsed,
       text: setup
         ? "Point any OpenAI client at the base URL, with your API key."
-        : "Try a model in the Playground. To call the gateway from your code, ask a member who manages API keys for one.",
+        : "Try a model in the Playground. To call the gateway from your code, ask a member who manages API keys to create one for you.",
     },
   ];
   const next = steps.find(({ done }) => !done);

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { Day } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { percentOf } from "../costs/difference.ts";
@@ -15,7 +16,7 @@ export function InvoiceComparison({ comparison }: { comparison: Comparison | nul
   return (
     <div className="space-y-3">
       <p className="text-muted">
-        {firstDay} to {lastDay} (UTC).
+        <Day at={firstDay} /> to <Day at={lastDay} /> (UTC).
       </p>
       <dl className="space-y-2 sm:max-w-120">
         <Row term="Metered, all accounts of the provider">
@@ -54,8 +55,8 @@ export function OtherInvoicesNotice({
   if (kind === "credit_note" || !comparison || comparison.otherInvoices === 0) return null;
   return (
     <Notice tone="warn">
-      Another invoice or credit note of this account counts for the period. If this invoice corrects an earlier one, go
-      back and enter its reference under “Replaces”. Otherwise both count.
+      This account already has an invoice or credit note for the period. If this invoice corrects an earlier one, go
+      back and enter its reference under “Replaces”. Otherwise, both count.
     </Notice>
   );
 }

@@ -11,14 +11,14 @@ type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"
 const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   provider: { label: "Provider", hint: "The name that runs and imports use, such as openai.", required: true },
   accountId: { label: "Account", hint: "The name that imports use. Leave empty if the provider has no accounts." },
-  reference: { label: "Reference", hint: "The invoice’s own number, such as INV-2026-01.", required: true },
+  reference: { label: "Reference", hint: "The invoice number, such as INV-2026-01.", required: true },
   replaces: {
     label: "Replaces",
     hint: "Optional: the reference of the recorded invoice that this one corrects. That one no longer counts.",
   },
   amountUsd: {
     label: "Amount in US dollars",
-    hint: "With a point and without commas, such as 1234.56. Convert other currencies at the rate of the imported costs.",
+    hint: "With a decimal point and without commas, such as 1234.56. Convert other currencies at the rate of the imported costs.",
     inputMode: "decimal",
     required: true,
   },

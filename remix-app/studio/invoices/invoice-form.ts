@@ -8,12 +8,13 @@ export type DraftedInvoice = z.output<typeof draftedInvoice>;
 
 const messages: Record<InvoiceField, string> = {
   appId: "Choose the app that the invoice is for",
-  provider: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as it was imported",
-  accountId: "Enter the account as the provider writes it: at most 256 characters",
-  reference: "Enter the reference as the invoice has it: at most 256 characters",
+  provider: "Use 1 to 128 of A–Z a–z 0–9 . _ : - without spaces, as in your imports",
+  accountId: "Enter the account as the provider writes it, with at most 256 characters",
+  reference: "Enter the reference as it is on the invoice, with at most 256 characters",
   kind: "Choose a kind",
-  replaces: "Enter the reference as that invoice has it: at most 256 characters, or leave it empty",
-  amountUsd: "Enter the amount with a point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
+  replaces: "Enter the reference as it is on that invoice, with at most 256 characters, or leave it empty",
+  amountUsd:
+    "Enter the amount with a decimal point and without commas, such as 1234.56: at most 12 decimals and 15 digits",
   issuedOn: "Enter the day it was issued, such as 2026-01-31",
   periodStart: "Enter the period’s first day, such as 2026-01-01, or leave it empty",
   periodEnd: "Enter the period’s last day, such as 2026-01-31, or leave it empty",

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
+import { Day, Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import { kindNames, periodOf, signedAmount } from "./invoice-words.ts";
@@ -44,8 +44,8 @@ export function InvoiceList({
         </>
       ),
     },
-    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "none"}</span> },
-    { label: "Issued", cell: ({ issuedOn }) => <span className="whitespace-nowrap tabular-nums">{issuedOn}</span> },
+    { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "None"}</span> },
+    { label: "Issued", cell: ({ issuedOn }) => <Day at={issuedOn} /> },
     {
       label: "Period",
       cell: (invoice) => <span className="tabular-nums">{periodOf(invoice)}</span>,

@@ -32,7 +32,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
               Record {kindNames[invoice.kind].toLowerCase()}
             </Button>
             <Button name="step" value="edit" variant="secondary">
-              Change something
+              Edit
             </Button>
           </PostForm>
         </div>
@@ -93,10 +93,10 @@ export function InvoiceConflictCards({
           <PostForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <Button name="step" value="edit" variant="secondary">
-              Change what I entered
+              Edit what I entered
             </Button>
             <Link to={`${base}/${kept.id}`} className={buttonClass("secondary")}>
-              See the recorded invoice
+              View the recorded invoice
             </Link>
           </PostForm>
         </div>

@@ -1,3 +1,5 @@
+import { dayText, exactTimeText } from "../../http/date-text.ts";
+import { exactUsd } from "../../ui/format-amount.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
 
@@ -22,14 +24,14 @@ export function invoiceFacts(
   > & { appName: string | null },
 ): [term: string, text: string][] {
   return [
-    ...(invoice.appId === platformApp ? [] : [["App", invoice.appName ?? "a deleted app"] satisfies [string, string]]),
+    ...(invoice.appId === platformApp ? [] : [["App", invoice.appName ?? "A deleted app"] satisfies [string, string]]),
     ["Provider", invoice.provider],
-    ["Account", invoice.accountId ?? "none"],
+    ["Account", invoice.accountId ?? "None"],
     ["Reference", invoice.reference],
     ["Kind", kindNames[invoice.kind]],
     ...(invoice.replaces === null ? [] : [["Replaces", invoice.replaces] satisfies [string, string]]),
-    ["Amount", `${signedAmount(invoice).replace("-", "−")} USD`],
-    ["Issued on", invoice.issuedOn],
+    ["Amount", exactUsd(signedAmount(invoice))],
+    ["Issued on", invoice.issuedOn && dayText(invoice.issuedOn)],
     ["Period", periodOf(invoice)],
     ["Reviewed at", momentInWords(invoice.reviewedAt)],
   ];
@@ -53,14 +55,14 @@ export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "
 
 /** To the second; empty where there is none. */
 export function momentInWords(at: string): string {
-  return at && `${at.slice(0, 19).replace("T", " ")} UTC`;
+  return at && exactTimeText(at);
 }
 
 /** A missing start or end is that of the other's month. */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
-  if (periodStart && periodEnd) return `${periodStart} to ${periodEnd}`;
-  if (periodStart) return `${periodStart} to the end of that month`;
-  return periodEnd ? `start of that month to ${periodEnd}` : "month of issue";
+  if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
+  if (periodStart) return `${dayText(periodStart)} to the end of that month`;
+  return periodEnd ? `Start of the month to ${dayText(periodEnd)}` : "Month of issue";
 }
 
 /** The form of a correction, or of a credit note, for an invoice: what stays the same is filled in. */
@@ -84,9 +86,9 @@ export function followUpPath(
 
 /** Who recorded it, as the workspace's log has it. */
 export function recorderWords(recorded: InvoiceRecorder | null): string {
-  if (recorded === null) return "unknown";
+  if (recorded === null) return "Unknown";
   const { by, name } = recorded;
-  return by === "person" ? (name ?? "someone whose account was deleted") : `${name ?? "a deleted app"}, by its key`;
+  return by === "person" ? (name ?? "A deleted account") : `${name ?? "A deleted app"}, with its key`;
 }
 
 /** The fields of the form, in the order in which they are asked for. */

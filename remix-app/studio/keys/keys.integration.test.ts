@@ -124,7 +124,7 @@ describe("keys by API", () => {
       body: {
         code: "INVALID_REQUEST",
         param: "allowedModels",
-        detail: "allowedModels: There is no model “gpt-4o-typo”.",
+        detail: "allowedModels: The model “gpt-4o-typo” doesn’t exist.",
       },
     });
   });

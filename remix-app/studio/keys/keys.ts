@@ -33,7 +33,10 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
     code: "FORBIDDEN",
     detail: "This workspace isn’t approved to create API keys. Request approval on the API keys page.",
   },
-  not_found: { code: "NOT_FOUND", detail: "There is no such key in this workspace." },
+  not_found: {
+    code: "NOT_FOUND",
+    detail: "This workspace doesn’t have this API key. It may belong to another workspace.",
+  },
   not_active: {
     code: "CONFLICT",
     detail: "This key no longer works or was already rotated. Reload to see the key that replaced it.",

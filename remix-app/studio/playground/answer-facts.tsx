@@ -23,7 +23,7 @@ export function AnswerFacts({ facts, workspaceId }: { facts: RunFacts; workspace
         </li>
       )}
       {firstTokenMs === undefined ? null : <li>first token after {durationOf(firstTokenMs)}</li>}
-      {latencyMs === undefined ? null : <li>{durationOf(latencyMs)} in all</li>}
+      {latencyMs === undefined ? null : <li>{durationOf(latencyMs)} in total</li>}
       {runId === undefined ? null : (
         <li>
           <Link className="link inline-block min-w-6" to={`/workspaces/${workspaceId}/ai/runs/${runId}`}>

@@ -118,7 +118,7 @@ describe("a failure", () => {
 
   test("says what to do, and when", () => {
     expect(told("insufficient_credits")).toContain("ask for more credits");
-    expect(told("MFA_REQUIRED")).toContain("second step");
+    expect(told("MFA_REQUIRED")).toContain("second factor");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 1 })).toContain("in 1 second.");
     expect(told("rate_limit_exceeded", { retryAfterSeconds: 12 })).toContain("in 12 seconds.");
     expect(told("service_unavailable")).toContain("in a moment");

@@ -85,7 +85,7 @@ describe("the form of the chat", () => {
   });
 
   test("wants a result for each call of a tool before it goes on", () => {
-    expect(read({ result0: "sunny" }, asked)).toEqual({ errors: { result1: "Enter what the tool answers." } });
+    expect(read({ result0: "sunny" }, asked)).toEqual({ errors: { result1: "Enter the tool’s result." } });
     expect(read({ result0: "sunny", result1: "dry" }, asked)).toMatchObject({
       added: [
         { role: "tool", tool_call_id: "a", content: "sunny" },

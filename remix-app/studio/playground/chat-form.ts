@@ -66,11 +66,11 @@ function readSettings(form: FormData, errors: FieldErrors): Settings {
   if (model === "") errors.model = "Choose a model.";
   const temperature = readNumber(form, "temperature");
   if (temperature !== undefined && !(temperature >= 0 && temperature <= maxTemperature)) {
-    errors.temperature = `Enter a temperature from 0 to ${maxTemperature}, or nothing.`;
+    errors.temperature = `Enter a temperature from 0 to ${maxTemperature}, or leave it empty.`;
   }
   const limit = readNumber(form, "maxOutputTokens");
   if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= outputTokens.max)) {
-    errors.maxOutputTokens = `Enter an output limit from 1 to ${outputTokens.max}, or nothing.`;
+    errors.maxOutputTokens = `Enter an output limit from 1 to ${outputTokens.max}, or leave it empty.`;
   }
   const tools = readTools(form, errors);
   const format = readFormat(form, errors);
@@ -88,7 +88,7 @@ function readTools(form: FormData, errors: FieldErrors): unknown[] | undefined {
   if (text === "") return undefined;
   const tools = parseJson(text);
   if (Array.isArray(tools.value) && tools.value.length > 0) return tools.value;
-  errors.tools = `Enter a JSON array of tools, or nothing.${tools.fault ? ` ${tools.fault}` : ""}`;
+  errors.tools = `Enter a JSON array of tools, or leave it empty.${tools.fault ? ` ${tools.fault}` : ""}`;
   return undefined;
 }
 
@@ -110,7 +110,7 @@ function readAdded(form: FormData, conversation: readonly ChatMessage[], errors:
   if (calls.length > 0) {
     return calls.map(({ id }, index) => {
       const content = textOf(form, `result${index}`);
-      if (content.trim() === "") errors[`result${index}`] = "Enter what the tool answers.";
+      if (content.trim() === "") errors[`result${index}`] = "Enter the tool’s result.";
       return { role: "tool", tool_call_id: id, content };
     });
   }

@@ -22,7 +22,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
     "There isn’t enough left in a budget for this request. Lower the output limit, wait for next month, or raise the budget.",
   rate_limit_exceeded: (told) => `The rate limit is reached. Try again ${when(told)}.`,
   RATE_LIMITED: (told) => `The rate limit is reached. Try again ${when(told)}.`,
-  MFA_REQUIRED: "Your account needs its second step. Reload this page to continue.",
+  MFA_REQUIRED: "Your account requires a second factor. Reload this page to continue.",
   UNAUTHENTICATED: "You’re signed out. Reload this page to sign in again.",
   invalid_api_key: "You’re signed out. Reload this page to sign in again.",
   insufficient_scope: "Your role in this workspace doesn’t allow this. Ask an owner for “Use the AI studio”.",
@@ -35,7 +35,7 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   provider_error: "The model’s provider failed. Try again, or choose another model.",
-  provider_timeout: "The model’s provider did not answer in time. Try again, or choose another model.",
+  provider_timeout: "The model’s provider didn’t answer in time. Try again, or choose another model.",
   service_unavailable: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
   UNAVAILABLE: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
   AUTH_UNAVAILABLE: (told) => `Your sign-in can’t be checked right now. Try again ${when(told)}.`,
@@ -72,7 +72,7 @@ export const unreached: Failure = {
 
 function fallback({ status, message, param }: Told): string {
   if (status < 400 || status >= 500 || !message) {
-    return "Something went wrong on our side. Try again; if it happens again, quote the request id.";
+    return "Something went wrong on our side. Try again; if it happens again, contact support with the request ID.";
   }
   return `The request was refused: ${message}${param ? ` (${param})` : ""}`;
 }

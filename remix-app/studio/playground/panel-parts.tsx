@@ -92,7 +92,7 @@ export function SendBar({ label, busy, stop }: { label: string; busy: boolean; s
           Stop
         </Button>
       ) : null}
-      <span className="text-muted text-small noscript:hidden">{busy ? "Escape stops" : "Ctrl+Enter"}</span>
+      <span className="text-muted text-small noscript:hidden">{busy ? "Esc to stop" : "Ctrl+Enter"}</span>
     </>
   );
 }

@@ -60,7 +60,7 @@ describe("a workspace's AI policy by API", () => {
     const answer = await change(admin, { [param]: ["demo-chat", "DEMO-CHAT"] });
     expect(answer).toMatchObject({
       status: 400,
-      body: { code: "INVALID_REQUEST", param, detail: `${param}: There is no model “DEMO-CHAT”.` },
+      body: { code: "INVALID_REQUEST", param, detail: `${param}: The model “DEMO-CHAT” doesn’t exist.` },
     });
     expect(await read(admin)).toMatchObject({ body: { allowedModels: null, deniedModels: [] } });
   });

@@ -91,7 +91,7 @@ export function PolicyCards({
             <Field
               name="contentRetentionDays"
               label="Days to keep it"
-              hint="1 to 365. What is older is deleted within minutes, and all of it when keeping is turned off."
+              hint="1 to 365. Older content is deleted within minutes. Turning this off deletes all of it."
               inputMode="numeric"
               autoComplete="off"
               required

@@ -41,7 +41,7 @@ const messages: Record<string, string> = {
   requestsPerMinute: rateFault,
   tokensPerMinute: rateFault,
   contentRetentionDays: "Enter a number of days from 1 to 365",
-  models: "Select at most 100 models, and deny at most 100",
+  models: "Select at most 100 models and deny at most 100",
 };
 
 export type PolicyFormResult = { fields: PolicyFields } & (

@@ -40,7 +40,7 @@ export function PricingCard({ detail: { pricing, ledger } }: { detail: RunDetail
           </ul>
         ) : null}
         <DataTable
-          caption="Lines of the cost"
+          caption="Cost by token class"
           rows={lines}
           rowKey={({ key }) => key}
           empty="No tokens were counted."

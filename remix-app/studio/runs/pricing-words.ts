@@ -29,14 +29,14 @@ const noteWords = {
   not_called: "Nothing was billed: the call ended before a provider was called.",
   usage_unknown: "Nothing was billed: the call’s usage is unknown.",
   exempt:
-    "No credits were charged: calls by a registered app, or with a key bound to one, pay none. The unmetered credits are what the call would have cost.",
+    "No credits were charged: calls by a registered app, or with a key bound to one, pay none. “Credits not billed” is what the call would have cost.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
   estimated: "The call ended early, so its usage is estimated.",
   swept:
-    "The gateway stopped before it reported this call. It was closed at its last known cost, at most what it had reserved. If nothing was known, the reservation is shown as unmetered and not charged. Counts that arrive later correct it.",
-  stated_cost: "The provider states what a call costs, and this route trusts that instead of the price list.",
-  several_calls: "The run made several calls. Each is priced by itself, so its own input decides its tier.",
-  not_itemised: "The stored counts don’t explain all of the cost. The rest is one line.",
+    "The gateway stopped before it reported this call. It was closed at its last known cost, at most what it had reserved. If nothing was known, the reservation is shown as not billed. If token counts arrive later, they correct it.",
+  stated_cost: "The provider states what a call costs, and this route uses that instead of the price list.",
+  several_calls: "The run made several calls. Each is priced separately, by its own input.",
+  not_itemised: "The stored counts don’t explain all of the cost. The rest is shown as one line.",
   uncounted_attempts:
     "The provider may have charged for a request whose answer wasn’t used. The run doesn’t include it.",
   repeats_free: "The call had an idempotency key. Repeating it makes no provider call and costs nothing.",

@@ -5,7 +5,7 @@ import type { RunDetail } from "./runs.ts";
 
 const sources = {
   provider: "reported by the provider",
-  provider_partial: "reported in part, the rest estimated or unknown",
+  provider_partial: "partly reported, the rest estimated or unknown",
   estimated_partial: "estimated: the call ended early",
   unavailable: "not available",
 } as const;
@@ -14,7 +14,7 @@ const notes = {
   above_context_window:
     "The provider reported more tokens than the model’s context window, so only the window was counted.",
   above_output_limit: "The answer is longer than the output limit of the request.",
-  implausible: "The provider reported more than any call can use.",
+  implausible: "The provider reported more tokens than any request can use.",
   unpriced_tier: "The provider served a service tier that has no price here, so the default prices were charged.",
 } as const satisfies Record<RunSummary["marks"][number], string>;
 

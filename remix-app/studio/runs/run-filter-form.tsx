@@ -31,7 +31,7 @@ export function RunFilterForm({
     list.map(({ id, name }) => ({ value: id, label: name }));
   const selects: readonly (readonly [string, string, readonly Choice[]])[] = [
     ["status", "Status", statuses.map((status) => ({ value: status, label: status }))],
-    ["keyId", "Key", keys.map(({ id, name, ended }) => ({ value: id, label: ended ? `${name} (ended)` : name }))],
+    ["keyId", "Key", keys.map(({ id, name, ended }) => ({ value: id, label: ended ? `${name} (inactive)` : name }))],
     ["appId", "App", named(apps)],
     ["memberId", "Member", named(members)],
     ["provider", "Provider", (providers ?? []).map((id) => ({ value: id, label: id }))],

@@ -76,10 +76,10 @@ const read = z.union([
 ]);
 
 const unknownWords = {
-  keyId: "keyId: This workspace has no such key.",
-  appId: "appId: There is no such app.",
-  memberId: "memberId: There is no such account.",
-  provider: "provider: There is no such provider, or this workspace doesn’t show providers.",
+  keyId: "keyId: This API key doesn’t exist in this workspace.",
+  appId: "appId: This app doesn’t exist.",
+  memberId: "memberId: This account doesn’t exist.",
+  provider: "provider: This provider doesn’t exist, or this workspace doesn’t show providers.",
 } as const;
 
 /** How many runs a page looks at for a filter that has no index. */

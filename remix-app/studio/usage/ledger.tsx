@@ -39,7 +39,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
       caption="Ledger"
       columns={[
         {
-          label: "What",
+          label: "Entry",
           cell: (entry) => (
             <>
               {entry.runId ? (

@@ -103,7 +103,7 @@ export function OverviewTable({
       ) : null}
       {otherwise && by !== "day" ? (
         <p className="pt-3 text-muted text-small">
-          <Credits amount={totals.otherDeductions} /> credits more were deducted without a run.
+          <Credits amount={totals.otherDeductions} /> more credits were deducted without a run.
         </p>
       ) : null}
     </>

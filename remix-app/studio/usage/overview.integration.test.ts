@@ -141,14 +141,14 @@ describe("with calls", () => {
 
   test("a range that is none is said at its field, what was typed stays, and the default is shown", async () => {
     const page = await member.browser.get(at("?from=2026-02-02&to=2026-02-01"));
-    expect([page.status, page.words.includes("The first day must not be after the last.")]).toEqual([400, true]);
+    expect([page.status, page.words.includes("The first day can’t be after the last.")]).toEqual([400, true]);
     expect(page.text).toContain('value="2026-02-02"');
   });
 
   test.each(["", "/credits", "/costs", "/runs"])("the page %j refuses an unknown range", async (path) => {
     const page = await member.browser.get(at(`${path}?range=fortnight`));
     expect(page.status).toBe(400);
-    expect(page.words).toContain("Unknown range. Shown instead:");
+    expect(page.words).toContain("This range isn’t available. Shown instead:");
     expect((await member.browser.get(at(`${path}?range=90d`))).status).toBe(200);
   });
 
@@ -253,7 +253,7 @@ describe("with calls", () => {
     expect(refusal).toMatchObject({ status: 400 });
     expect(await (refusal as Response).json()).toMatchObject({
       code: "INVALID_REQUEST",
-      detail: "These are more than 1 lines. Choose a shorter range.",
+      detail: "This export has more than 1 rows. Choose a shorter range.",
     });
   });
 

@@ -153,7 +153,7 @@ export async function readWholeOverview(
 ): Promise<OverviewRow[]> {
   const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: limit });
   if (leftOut === 0) return rows;
-  const detail = `These are more than ${limit.toLocaleString("en")} lines. Choose a shorter range.`;
+  const detail = `This export has more than ${limit.toLocaleString("en")} rows. Choose a shorter range.`;
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
 }
 

@@ -68,7 +68,7 @@ describe("a cost file", () => {
     ]);
     const review = await member.post(page, upload(bill));
     expect(review.status).toBe(200);
-    expect(review.words).toContain("2026-10-01 to 2026-10-02");
+    expect(review.words).toContain("1 Oct 2026 to 2 Oct 2026");
     expect(review.words).toContain("Adds the totals of 2 days.");
     expect(await stored()).toEqual([]);
 
@@ -127,10 +127,10 @@ describe("a cost file", () => {
     expect(wrong.words).not.toContain("other day");
     await member.post(page, reviewed(wrong.text, "import"));
     const right = await member.post(page, upload(line("acct-right")));
-    expect(right.words).toContain("Set 1 other day to 0 Files imported before have $4");
+    expect(right.words).toContain("Set 1 other day to 0 Earlier imports have $4");
     const edited = await member.post(page, reviewed(right.text, "import", { clear: "1" }));
     expect(edited.status).toBe(409);
-    expect(edited.words).toContain("Sets 1 day that this file doesn’t have to 0, recorded as $4.00");
+    expect(edited.words).toContain("Sets 1 day missing from this file to $0.00, previously $4.00");
     expect(await stored("acct-right")).toEqual([]);
     expect((await member.post(page, reviewed(edited.text, "import"))).status).toBe(303);
     expect(await stored("acct-wrong")).toMatchObject([{ amount: "0" }]);
@@ -155,7 +155,7 @@ describe("a cost file", () => {
     const imported = await member.post(page, reviewed(preview.text, "import"));
     expect(await stored("acct-eur")).toMatchObject([{ amount: "10.8", original: [{ currency: "EUR", amount: "10" }] }]);
     const receipt = await member.get(imported.location ?? "");
-    expect(receipt.words).toContain("1 EUR = 1.08 USD");
+    expect(receipt.words).toContain("1 EUR = $1.08");
     const [person] = await tenant.db.query<{ name: string }>(
       "select display_name as name from public.profiles where id = $1",
       [(await member.session()).user.id],

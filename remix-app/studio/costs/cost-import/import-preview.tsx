@@ -1,7 +1,8 @@
 import type { ReactNode } from "react";
 import { Card } from "../../../ui/card.tsx";
 import { DataTable } from "../../../ui/data-table.tsx";
-import { columnDecimals } from "../../../ui/format-amount.ts";
+import { columnDecimals, formatMoney } from "../../../ui/format-amount.ts";
+import { Day } from "../../../ui/moment.tsx";
 import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
@@ -37,7 +38,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   value: <Usd amount={corrected.toUsd} />,
                   note: (
                     <>
-                      {counted(corrected.days)}, recorded as <Usd amount={corrected.fromUsd} />
+                      {counted(corrected.days)}, previously <Usd amount={corrected.fromUsd} />
                     </>
                   ),
                 },
@@ -53,7 +54,11 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
               caption="Totals by currency"
               columns={[
                 { label: "Currency", cell: ({ currency }) => currency },
-                { label: "Amount", numeric: true, cell: ({ amount }) => amount },
+                {
+                  label: "Amount",
+                  numeric: true,
+                  cell: ({ amount, currency }) => <span title={amount}>{formatMoney({ amount, currency })}</span>,
+                },
                 {
                   label: "US dollars",
                   numeric: true,
@@ -101,7 +106,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                     label: "Day",
                     cell: ({ day, accountId }) => (
                       <>
-                        {day} <span className="text-muted text-small">{accountId}</span>
+                        <Day at={day} /> <span className="text-muted text-small">{accountId}</span>
                       </>
                     ),
                   },
@@ -137,15 +142,15 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
               ) : null}
               {cleared.days > 0 ? (
                 <li>
-                  Sets {counted(cleared.days)} that this file doesn’t have to 0, recorded as{" "}
+                  Sets {counted(cleared.days)} missing from this file to $0.00, previously{" "}
                   <Usd amount={cleared.amountUsd} />.
                 </li>
               ) : null}
               {replaced.records > 0 ? (
                 <li>
                   {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same
-                  days, <Usd amount={replaced.amountUsd} />, no longer count: each day’s total stands for them. They’re
-                  kept.
+                  days, <Usd amount={replaced.amountUsd} />, no longer count, because each day’s total replaces them.
+                  They’re kept.
                 </li>
               ) : null}
               <li>Runs, credits and invoices don’t change.</li>

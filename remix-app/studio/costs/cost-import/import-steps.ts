@@ -58,7 +58,7 @@ export function reviewFile(
 ): Promise<ImportEntry> {
   const packed = packFile(file);
   if (packed.length <= mostPackedLength) return review(file, { packed, form, book, again: null });
-  const error = "This file has too many days, accounts and services for one import. Export a shorter time.";
+  const error = "This file has too many days, accounts and services for one import. Export a shorter range.";
   return Promise.resolve({ at: "upload", error });
 }
 
@@ -108,7 +108,7 @@ async function review(
 ): Promise<ImportEntry> {
   const choices = readChoices(form, file);
   const bill = file.providers[choices.source];
-  if (!bill) return { at: "upload", error: "This file has no costs." };
+  if (!bill) return { at: "upload", error: "This file has no costs. Export a range that has costs." };
   const read = documentOf(file, choices);
   const answer = "errors" in read ? null : await book.preview(read.document);
   const previewed = answer?.outcome === "previewed" ? answer : null;

@@ -1,3 +1,5 @@
+import { dayText } from "../../../http/date-text.ts";
+import { exactUsd } from "../../../ui/format-amount.ts";
 import { momentInWords } from "../../invoices/invoice-words.ts";
 import type { ImportReceipt } from "./import-answers.ts";
 
@@ -11,22 +13,25 @@ export function receiptFacts({ provider, sha256, appName, import: kept, current 
     ["Days", daysInWords(current.firstDay, current.lastDay)],
     ["Time zone of days", kept.timeZone],
     ...(rates ? [["Rates", rates] satisfies [string, string]] : []),
-    ["Imported by", kept.name ?? (kept.by === "operator" ? "The operator’s command" : "A deleted account")],
+    [
+      "Imported by",
+      kept.name ?? (kept.by === "operator" ? "The operator, from the command line" : "A deleted account"),
+    ],
     ["Imported at", momentInWords(kept.importedAt)],
     ["SHA-256 of the file", sha256],
     ["Receipt", kept.id],
   ];
 }
 
-/** "1 EUR = 1.08 USD, 1 GBP = 1.27 USD", or nothing. */
+/** "1 EUR = $1.08, 1 GBP = $1.27", or nothing. */
 export function ratesInWords(rates: Record<string, string>): string {
   return Object.entries(rates)
-    .map(([currency, rate]) => `1 ${currency} = ${rate} USD`)
+    .map(([currency, rate]) => `1 ${currency} = ${exactUsd(rate)}`)
     .join(", ");
 }
 
-/** "2026-10-03 to 2026-10-09", or the day where both are the same. */
+/** "3 Oct 2026 to 9 Oct 2026", or the day where both are the same. */
 export function daysInWords(first: string | null, last: string | null): string {
-  if (first === null || last === null) return "none";
-  return first === last ? first : `${first} to ${last}`;
+  if (first === null || last === null) return "None";
+  return first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`;
 }

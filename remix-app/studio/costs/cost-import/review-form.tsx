@@ -15,7 +15,7 @@ import { ServiceChoice } from "./service-choice.tsx";
 
 const again = {
   edited: "You changed something after the preview. Check the totals, then import.",
-  changed: "Other costs were stored after the preview, so nothing was imported. Check what changes now, then import.",
+  changed: "Other costs were imported after the preview, so nothing was imported. Check the new preview, then import.",
 } as const;
 
 /**
@@ -87,7 +87,7 @@ export function ImportReviewForm({
               <Field
                 name="account"
                 label="Account"
-                hint="For costs that name no account in the file."
+                hint="For costs without an account in the file."
                 required
                 autoComplete="off"
                 autoCapitalize="none"
@@ -101,7 +101,7 @@ export function ImportReviewForm({
                 key={currency}
                 name={rateField(currency)}
                 label={`US dollars for 1 ${currency}`}
-                hint="The rate your accounts use for this bill. It’s kept with each amount, and so is your name."
+                hint="The rate your accounting uses for this bill. It’s stored with each amount, along with your name."
                 inputMode="decimal"
                 required
                 autoComplete="off"
@@ -154,7 +154,7 @@ function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolea
       name="clear"
       value="1"
       label={`Set ${days === 1 ? "1 other day" : `${days.toLocaleString("en")} other days`} to 0`}
-      hint={`Files imported before have ${exactUsd(amountUsd)} on days of this time that this import doesn’t have. Choose this if they had the wrong account or too many services. If they’re of other accounts, leave it. Then update the preview.`}
+      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if they had the wrong account or too many services. Leave it if they’re for other accounts. Then update the preview.`}
       defaultChecked={clear}
     />
   );

@@ -1,5 +1,5 @@
 import { CheckBox } from "../../../ui/field.tsx";
-import { formatUsd } from "../../../ui/format-amount.ts";
+import { formatMoney } from "../../../ui/format-amount.ts";
 import type { ServiceTotal } from "../files/import-document.ts";
 import { serviceField } from "./import-choices.ts";
 
@@ -24,7 +24,7 @@ export function ServiceChoice({
       name={serviceField(position)}
       value="1"
       label={service ?? "No service named"}
-      hint={amounts.map(({ currency, amount }) => money(amount, currency)).join(", ")}
+      hint={amounts.map(formatMoney).join(", ")}
       defaultChecked={chosen === null || chosen.includes(position)}
     />
   ));
@@ -50,7 +50,3 @@ export function ServiceChoice({
 }
 
 const grid = "grid gap-x-6 gap-y-3 sm:grid-cols-2 xl:grid-cols-3";
-
-function money(amount: string, currency: string): string {
-  return currency === "USD" ? formatUsd(amount) : `${formatUsd(amount).replace("$", "")} ${currency}`;
-}

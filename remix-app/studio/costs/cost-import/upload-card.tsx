@@ -36,7 +36,7 @@ export function CostUploadCard({ errors, children }: { errors: ImportErrors; chi
             type="file"
             accept=".csv,.json,.jsonl,.ndjson,.gz,text/csv,application/json,application/gzip"
             label="Cost file"
-            hint={`CSV or JSON, also compressed as .gz, with at most ${mostFileMiB} MiB.`}
+            hint={`CSV or JSON, optionally compressed as .gz. At most ${mostFileMiB} MiB.`}
             required
             error={errors.upload}
           />

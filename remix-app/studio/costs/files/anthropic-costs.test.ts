@@ -38,13 +38,13 @@ test("amounts in cents are read exactly, by workspace and model", async () => {
 });
 
 test.each([
-  [report({ amount: "1.2.3" }), 'Value 1.data[0].results[0].amount is "1.2.3", which is not an amount'],
-  [report({ currency: "JPY" }), "results[0].currency is JPY. Only USD can be read"],
-  [{ ...report({}), has_more: true, next_page: "page_2" }, "The last page says that there are more"],
-  [{ type: "error", error: { type: "authentication_error" } }, "a provider's error, not costs"],
+  [report({ amount: "1.2.3" }), 'Value 1.data[0].results[0].amount is "1.2.3", which isn’t an amount'],
+  [report({ currency: "JPY" }), "results[0].currency is JPY. Import a cost report in USD"],
+  [{ ...report({}), has_more: true, next_page: "page_2" }, "Pages are missing"],
+  [{ type: "error", error: { type: "authentication_error" } }, "a provider’s error message, not costs"],
   [
     { data: [{ starting_at: "2026-10-01T00:00:00Z", results: [{ uncached_input_tokens: 1, output_tokens: 2 }] }] },
-    "This is Anthropic's usage, which has no amounts",
+    "This is Anthropic’s usage report, which has no amounts",
   ],
 ])("report %# is refused", async (value, message) => {
   await expect(read(value)).rejects.toThrow(message);

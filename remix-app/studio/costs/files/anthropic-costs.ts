@@ -18,7 +18,8 @@ export const anthropicPages: JsonFormat = {
   readBucket(bucket, where) {
     const start = time(bucket.starting_at, `${where}.starting_at`);
     const end = bucket.ending_at === undefined ? null : time(bucket.ending_at, `${where}.ending_at`);
-    if (!Array.isArray(bucket.results)) throw new UnreadableCostFile(`${where}.results is not a list.`);
+    if (!Array.isArray(bucket.results))
+      throw new UnreadableCostFile(`${where}.results isn’t a list. Download the file again.`);
     return bucket.results.map((result: unknown, n) =>
       readResult(result, { start, end, where: `${where}.results[${n}]` }),
     );
@@ -29,11 +30,12 @@ function readResult(
   result: unknown,
   { start, end, where }: { start: Moment; end: Moment | null; where: string },
 ): ReadLine {
-  if (!isObject(result)) throw new UnreadableCostFile(`${where} is not an object.`);
+  if (!isObject(result)) throw new UnreadableCostFile(`${where} isn’t an object. Download the file again.`);
   if (!("amount" in result) && ("uncached_input_tokens" in result || "output_tokens" in result)) throw usageInstead;
   const currency = textOf(result.currency)?.toUpperCase() ?? "USD";
   // The unit is the currency's smallest; the report states only USD, whose smallest is the cent.
-  if (currency !== "USD") throw new UnreadableCostFile(`${where}.currency is ${currency}. Only USD can be read.`);
+  if (currency !== "USD")
+    throw new UnreadableCostFile(`${where}.currency is ${currency}. Import a cost report in USD.`);
   return {
     ...anthropic,
     account: textOf(result.workspace_id),
@@ -50,13 +52,13 @@ function cents({ units, scale }: Decimal): Decimal {
 }
 
 const usageInstead = new UnreadableCostFile(
-  "This is Anthropic's usage, which has no amounts. Export the cost report, or the CSV of the Cost page.",
+  "This is Anthropic’s usage report, which has no amounts. Export the cost report, or the CSV of the Cost page.",
 );
 
 function time(value: unknown, where: string): Moment {
   const moment = readMoment(textOf(value) ?? "");
   if (moment) return moment;
-  throw new UnreadableCostFile(`${where} is not a time such as 2026-10-31T00:00:00Z.`);
+  throw new UnreadableCostFile(`${where} isn’t a time such as 2026-10-31T00:00:00Z. Download the file again.`);
 }
 
 /** Our name for Anthropic's default workspace, which has no id. */
@@ -68,8 +70,8 @@ const defaultWorkspace = "default";
  */
 export const anthropicCsv: CsvFormat = {
   id: "anthropic-costs-csv",
-  name: "the CSV of Anthropic's Cost page",
-  advice: "Open the Cost page of Anthropic's console and choose Export. The Usage page has tokens, not amounts.",
+  name: "the CSV of Anthropic’s Cost page",
+  advice: "Open the Cost page in Anthropic’s console and choose Export. The Usage page has tokens, not amounts.",
   isHeader: (has) =>
     has("usage_date_utc") && ["cost_usd", "list_price_usd", "usage_output_tokens", "token_type"].some(has),
   required: [["cost_usd"], ["usage_date_utc"]],

@@ -54,8 +54,8 @@ test("a line of another month counts within the bill, and one of several days on
     "aws 2026-10-31 123456789012: 2 USD, Amazon Bedrock",
   ]);
   expect(file.notes).toEqual([
-    "2 lines are of a time outside the bill and count on its nearest day.",
-    "1 line spans several days and counts on the first.",
+    "2 lines are outside the billing period and count on its nearest day.",
+    "1 line spans several days and counts on the first day.",
   ]);
 });
 
@@ -73,13 +73,13 @@ test("version 2.0 names columns with underscores, and products in a map", async 
 });
 
 test.each([
-  [[row({ cost: "n/a" })], 'Row 2: column lineItem/UnblendedCost is "n/a", which is not an amount.'],
+  [[row({ cost: "n/a" })], 'Row 2: column lineItem/UnblendedCost is "n/a", which isn’t an amount.'],
   [[row({}), row({ cost: "" })], "Row 3: column lineItem/UnblendedCost is empty."],
-  [[row({ currency: "US$" })], 'Row 2: "US$" is not a currency.'],
-  [[row({ start: "03.10.2026" })], 'Row 2: column lineItem/UsageStartDate is "03.10.2026", which is not a time'],
-  [[row({ account: "1.23457E+11" })], 'Row 2: the account is "1.23457E+11": a spreadsheet has shortened it.'],
-  [[row({}), row({}).slice(0, 150)], "Row 3 has 10 of 16 columns: the file is cut off or damaged."],
-  [[], "The file has no costs"],
+  [[row({ currency: "US$" })], 'Row 2: the currency is "US$", which isn’t a code'],
+  [[row({ start: "03.10.2026" })], 'Row 2: column lineItem/UsageStartDate is "03.10.2026", which isn’t a time'],
+  [[row({ account: "1.23457E+11" })], 'Row 2: the account is "1.23457E+11", which a spreadsheet program shortened.'],
+  [[row({}), row({}).slice(0, 150)], "Row 3 has 10 of 16 columns. The file is incomplete or damaged."],
+  [[], "The file has a header but no costs"],
 ])("report %# is refused with row and column", async (rows, message) => {
   await expect(readCostText([legacy, ...rows])).rejects.toThrow(message);
 });

@@ -40,7 +40,7 @@ export const azureExport: CsvFormat = {
       },
       end: () =>
         unused > 0
-          ? ["This is an amortized export: it does not add up to the invoice. Import actual costs instead."]
+          ? ["This is an amortized export, which doesn’t add up to the invoice. Export actual costs instead."]
           : [],
     };
   },
@@ -51,7 +51,7 @@ function dayOf(row: CsvRow, names: readonly string[]): string {
   const day = readUsDay(text);
   if (day !== null) return day;
   throw new UnreadableCostFile(
-    `${row.where}: ${row.title(names)} is "${text}", which is not a date as MM/DD/YYYY or YYYY-MM-DD.`,
+    `${row.where}: ${row.title(names)} is "${text}", which isn’t a date as MM/DD/YYYY or YYYY-MM-DD. Import the file as it was downloaded.`,
   );
 }
 

@@ -39,7 +39,7 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
     }
     if (++sums > mostSums) {
       throw new UnreadableCostFile(
-        `The file has more than ${mostSums.toLocaleString("en")} days, accounts and services. Export a shorter time.`,
+        `The file has more than ${mostSums.toLocaleString("en")} combinations of day, account and service. Export a shorter range.`,
       );
     }
     own.sums.set(key, { account, day, currency, service, amount: line.amount });
@@ -58,9 +58,9 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
     skipped: () => [...skipped].map(([what, count]) => ({ what, rows: count })),
     notes: () => [
       ...(moved > 0
-        ? [`${lines(moved, "is", "are")} of a time outside the bill and ${count(moved)} on its nearest day.`]
+        ? [`${lines(moved, "is", "are")} outside the billing period and ${count(moved)} on its nearest day.`]
         : []),
-      ...(long > 0 ? [`${lines(long, "spans", "span")} several days and ${count(long)} on the first.`] : []),
+      ...(long > 0 ? [`${lines(long, "spans", "span")} several days and ${count(long)} on the first day.`] : []),
     ],
     providers: (): ProviderCosts[] => [...providers].map(([provider, own]) => providerCosts(provider, own)),
   };
@@ -76,16 +76,20 @@ function count(number: number): string {
 
 function check({ account, currency }: CostLine, where: string): void {
   if (!/^[A-Z]{3}$/.test(currency)) {
-    throw new UnreadableCostFile(`${where}: "${currency}" is not a currency. A currency is a code such as USD.`);
+    throw new UnreadableCostFile(
+      `${where}: the currency is "${currency}", which isn’t a code such as USD. Import the file as it was downloaded.`,
+    );
   }
   if (account === null) return;
   if (spreadsheetNumber.test(account)) {
     throw new UnreadableCostFile(
-      `${where}: the account is "${account}": a spreadsheet has shortened it. Import the file as it was downloaded.`,
+      `${where}: the account is "${account}", which a spreadsheet program shortened. Import the file as it was downloaded.`,
     );
   }
   if (!accountPattern.test(account) || !account.isWellFormed()) {
-    throw new UnreadableCostFile(`${where}: the account has more than 256 characters or is not one line of text.`);
+    throw new UnreadableCostFile(
+      `${where}: the account has more than 256 characters or isn’t one line of text. Import the file as it was downloaded.`,
+    );
   }
 }
 

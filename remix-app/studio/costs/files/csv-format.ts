@@ -78,7 +78,9 @@ export class CsvRow {
   needed(...columns: string[]): string {
     const text = this.text(...columns);
     if (text !== null) return text;
-    throw new UnreadableCostFile(`${this.where}: ${this.title(columns)} is empty.`);
+    throw new UnreadableCostFile(
+      `${this.where}: ${this.title(columns)} is empty. Import the file as it was downloaded.`,
+    );
   }
 
   /** @throws UnreadableCostFile for a text that is not an exact amount */
@@ -86,10 +88,10 @@ export class CsvRow {
     const text = this.needed(...columns);
     const value = readAmount(text, { decimalComma: this.#decimalComma });
     if (value !== null) return value;
-    const advice = /[.,]/.test(text) ? " Write amounts with a point and without groups, as in 1234.56." : "";
-    throw new UnreadableCostFile(
-      `${this.where}: ${this.title(columns)} is "${text}", which is not an amount.${advice}`,
-    );
+    const advice = /[.,]/.test(text)
+      ? " Write amounts with a decimal point and without thousands separators, such as 1234.56."
+      : "";
+    throw new UnreadableCostFile(`${this.where}: ${this.title(columns)} is "${text}", which isn’t an amount.${advice}`);
   }
 
   /** @throws UnreadableCostFile for a text that is not a time */
@@ -98,7 +100,7 @@ export class CsvRow {
     const value = readMoment(text);
     if (value !== null) return value;
     throw new UnreadableCostFile(
-      `${this.where}: ${this.title(columns)} is "${text}", which is not a time such as 2026-10-31T00:00:00Z.`,
+      `${this.where}: ${this.title(columns)} is "${text}", which isn’t a time such as 2026-10-31T00:00:00Z. Import the file as it was downloaded.`,
     );
   }
 

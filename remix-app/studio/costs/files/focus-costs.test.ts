@@ -27,7 +27,7 @@ test("of several providers one can be named", async () => {
   const bytes = new TextEncoder().encode(sample.join("\n"));
   const read = (provider: string) => readCostFile(bytes, { fileName: "focus.csv", provider });
   expect((await read("AWS")).providers.map(({ provider }) => provider)).toEqual(["aws"]);
-  await expect(read("gcp")).rejects.toThrow("several providers (aws, azure, oracle), and none is named gcp");
+  await expect(read("gcp")).rejects.toThrow("several providers (aws, azure, oracle), but none for gcp");
 });
 
 const header =
@@ -74,7 +74,7 @@ test("times may leave out seconds, and lines that span a month count on the firs
     "-3,USD,2026-10-01T00:00Z,2026-11-01T00:00Z,Tax,2026-10-01T00:00Z,2026-11-01T00:00Z,Microsoft,sub",
   ]);
   expect(costLines(file)).toEqual(["azure 2026-10-01 sub: -3 USD, null"]);
-  expect(file.notes).toEqual(["1 line spans several days and counts on the first."]);
+  expect(file.notes).toEqual(["1 line spans several days and counts on the first day."]);
 });
 
 test("a file without billed costs is refused by the column's name", async () => {
@@ -85,6 +85,6 @@ test("a file without billed costs is refused by the column's name", async () => 
     readCostText([`${header},ProviderName`, `NULL,USD,${october},Usage,2026-10-01,2026-10-02,AWS`]),
   ).rejects.toThrow("Row 2: column BilledCost is empty.");
   await expect(readCostText([`${header},ProviderName,BilledCost`, "1"])).rejects.toThrow(
-    "Column BilledCost is in the file twice.",
+    "Column BilledCost appears twice in the file.",
   );
 });

@@ -61,15 +61,15 @@ test("credits may be a column that a query has flattened, or rows of their own",
     ",,,,-1,,",
   ]);
   expect(costLines(labelled)).toEqual(["gcp 2026-10-03 my-project: 7 USD, null"]);
-  expect(labelled.skipped).toEqual([{ what: "further labels of a line", rows: 1 }]);
+  expect(labelled.skipped).toEqual([{ what: "additional labels of a line", rows: 1 }]);
   const without = await readCostText(["usage_start_time,cost,currency", "2026-10-03T12:00:00Z,1,USD"]);
   expect(without.notes[0]).toContain("The file has no credits");
 });
 
 test.each([
-  [row({ credits: "{'amount': -1}" }), "Row 2: column credits is not JSON"],
+  [row({ credits: "{'amount': -1}" }), "Row 2: column credits isn’t JSON"],
   [row({ credits: '[{"name": "Promotion"}]' }), "Row 2: column credits has a credit without an amount."],
-  [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which is not an amount.'],
+  [row({ credits: '[{"amount": "x"}]' }), 'Row 2: column credits, amount is "x", which isn’t an amount.'],
   [row({ cost: "" }), "Row 2: column cost is empty."],
 ])("row %# is refused", async (line, message) => {
   await expect(readCostText([header, line])).rejects.toThrow(message);
@@ -100,7 +100,7 @@ test("rows as JSON, in lines or a list, are read with numbers and texts", async 
   expect(costLines(inLines)).toEqual(expected);
   expect(costLines(await readCostText([JSON.stringify([nested, texts])], "export.json"))).toEqual(expected);
   await expect(readCostText([JSON.stringify({ ...nested, cost: null })], "export.json")).rejects.toThrow(
-    "Value 1.cost is null, which is not an amount.",
+    "Value 1.cost is null, which isn’t an amount.",
   );
 });
 
@@ -136,16 +136,16 @@ test("the cost table is read without its total, in the invoice's month and curre
   ]);
   expect(file.skipped).toEqual([{ what: "totals", rows: 1 }]);
   expect(file.notes).toEqual([
-    "1 line is of a time outside the bill and counts on its nearest day.",
-    "2 lines span several days and count on the first.",
+    "1 line is outside the billing period and counts on its nearest day.",
+    "2 lines span several days and count on the first day.",
   ]);
 });
 
 test("a cost table that adds up neither to its total nor to the amount due says so", async () => {
   const { notes } = await table(tableRow("2026-06-29", "1"), ",,,,,,,,,,,Total,,,,,2,2.00");
   expect(notes).toEqual([
-    "The lines do not add up to the file's own total: check that it is complete.",
-    "The invoice is of 1010, the lines of 1. Download it with savings and taxes.",
+    "The lines don’t add up to the file’s total. Check that the file is complete.",
+    "The invoice total is 1010, but the lines add up to 1. Download the table with savings and taxes.",
   ]);
 });
 
@@ -169,6 +169,6 @@ test("a table without dates, or without a currency, says what to download", asyn
     "column Usage start date or Usage date or Date is missing. Download the cost table of the invoice month",
   );
   await expect(readCostText([tableHeader, tableRow("2026-06-01", "1")])).rejects.toThrow(
-    "The file does not name its currency.",
+    "The file doesn’t state its currency.",
   );
 });

@@ -58,7 +58,7 @@ export const googleExport: CsvFormat = {
   begin(columns) {
     const notes = columns.first("credits", ...creditColumns)
       ? []
-      : ["The file has no credits: the amounts are before discounts. Export the column credits, too."];
+      : ["The file has no credits column, so the amounts don’t include discounts. Export the credits column, too."];
     let last: CostLine | undefined;
     return {
       read(row) {
@@ -68,7 +68,7 @@ export const googleExport: CsvFormat = {
         if (isFurtherCredit && last) return { ...last, amount: credits.reduce(add) };
         // Labels and tags are repeated as well.
         const isFurtherLabel = last && row.text("cost", "usage_start_time", "usage_end_time", "currency") === null;
-        if (isFurtherLabel) return { skipped: "further labels of a line" };
+        if (isFurtherLabel) return { skipped: "additional labels of a line" };
         last = googleLine({
           account: row.text("project.id", "billing_account_id"),
           start: row.moment("usage_start_time"),
@@ -96,7 +96,9 @@ function creditsOf(row: CsvRow, columns: Columns): Decimal[] {
   try {
     parsed = parseExactJson(text);
   } catch {
-    throw new UnreadableCostFile(`${row.where}: column credits is not JSON, so its amounts cannot be read.`);
+    throw new UnreadableCostFile(
+      `${row.where}: column credits isn’t JSON, so its amounts can’t be read. Import the file as it was downloaded.`,
+    );
   }
   return creditAmounts(parsed, `${row.where}: column credits`);
 }
@@ -108,7 +110,7 @@ export function creditAmounts(credits: unknown, where: string): Decimal[] {
     const { amount } = credit as { amount?: unknown };
     if (amount !== undefined && amount !== null) return [readExactAmount(amount, `${where}, amount`)];
     if (Object.keys(credit).length === 0) return [];
-    throw new UnreadableCostFile(`${where} has a credit without an amount.`);
+    throw new UnreadableCostFile(`${where} has a credit without an amount. Export the file again.`);
   });
 }
 
@@ -165,11 +167,11 @@ export const googleCostTable: CsvFormat = {
       },
       end: () => [
         ...(total && !equal(total, lines) && !equal(total, add(lines, rounding))
-          ? ["The lines do not add up to the file's own total: check that it is complete."]
+          ? ["The lines don’t add up to the file’s total. Check that the file is complete."]
           : []),
         ...(due && !equal(roundHalfEven(due, 2), roundHalfEven(add(lines, rounding), 2))
           ? [
-              `The invoice is of ${formatDecimal(due)}, the lines of ${formatDecimal(add(lines, rounding))}. Download it with savings and taxes.`,
+              `The invoice total is ${formatDecimal(due)}, but the lines add up to ${formatDecimal(add(lines, rounding))}. Download the table with savings and taxes.`,
             ]
           : []),
       ],
@@ -189,6 +191,6 @@ function equal(one: Decimal, other: Decimal): boolean {
 
 function noCurrency(): never {
   throw new UnreadableCostFile(
-    "The file does not name its currency. Import the cost table as it was downloaded, with the lines above the header.",
+    "The file doesn’t state its currency. Import the cost table as it was downloaded, including the lines above the header.",
   );
 }

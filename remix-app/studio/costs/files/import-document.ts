@@ -12,7 +12,7 @@ const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
 export const rateSchema = z
   .string()
   .trim()
-  .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate as a number with a point, such as 1.08")
+  .regex(/^\d{1,9}(?:\.\d{1,12})?$/, "Enter the rate as a number with a decimal point, such as 1.08")
   .refine((text) => /[1-9]/.test(text), "Enter a rate above 0");
 
 /** What the database previews and imports: the totals of accounts and days, in the currencies of the file. */
@@ -89,10 +89,10 @@ export function costImportDocument(
     days.set(key, total);
     for (const { currency: code, amount } of own) addTo(total.sums, code, amount);
   }
-  if (days.size === 0) throw new UnreadableCostFile("There is nothing to import: choose at least one service.");
+  if (days.size === 0) throw new UnreadableCostFile("Choose at least one service to import.");
   if (days.size > mostImportDays) {
     throw new UnreadableCostFile(
-      `The file has ${days.size.toLocaleString("en")} account days; one import takes ${mostImportDays.toLocaleString("en")}. Import a shorter time.`,
+      `The file has ${days.size.toLocaleString("en")} account days, more than the ${mostImportDays.toLocaleString("en")} of one import. Export a shorter range.`,
     );
   }
   const needed = currenciesToConvert(costs, services);

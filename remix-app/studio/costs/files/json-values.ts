@@ -46,13 +46,11 @@ export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<u
     at -= read;
     if (start >= 0) start = 0;
     if (rest.length > mostCharacters) {
-      throw new UnreadableCostFile(
-        "The file has a JSON value of more than 32 MiB. Export it as lines of JSON, or CSV.",
-      );
+      throw new UnreadableCostFile("The file has a JSON value larger than 32 MiB. Export it as JSON Lines or CSV.");
     }
   }
   if (start >= 0 || inList) {
-    throw new UnreadableCostFile("The file ends in the middle of a JSON value: it is cut off. Download it again.");
+    throw new UnreadableCostFile("The file is incomplete: it ends inside a JSON value. Download it again.");
   }
 }
 
@@ -66,7 +64,7 @@ function parse(text: string): unknown {
 
 function damaged(): UnreadableCostFile {
   return new UnreadableCostFile(
-    "The file is not JSON objects: it is damaged, or of no known export. Download it again.",
+    "The file doesn’t contain JSON objects. It’s damaged or isn’t a supported export. Download it again.",
   );
 }
 
@@ -75,7 +73,9 @@ export function readExactAmount(value: unknown, where: string): Decimal {
   const text = value instanceof JsonNumber ? value.text : value;
   const amount = typeof text === "string" ? readAmount(text.trim()) : null;
   if (amount !== null) return amount;
-  throw new UnreadableCostFile(`${where} is ${JSON.stringify(value) ?? "missing"}, which is not an amount.`);
+  throw new UnreadableCostFile(
+    `${where} is ${JSON.stringify(value) ?? "missing"}, which isn’t an amount. Download the file again.`,
+  );
 }
 
 /** A JSON object, by the names of its members. */

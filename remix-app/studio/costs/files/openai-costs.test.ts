@@ -82,17 +82,15 @@ test("pages may be a list, lines, or one text after the other", async () => {
 });
 
 test("a page that says there are more is refused, unless the last one is there", async () => {
-  await expect(read(page([bucket(first, [usd(1)])], "page_2"))).rejects.toThrow(
-    "The last page says that there are more",
-  );
+  await expect(read(page([bucket(first, [usd(1)])], "page_2"))).rejects.toThrow("Pages are missing");
 });
 
 test("a day that is in the file twice counts once, and with other costs is refused", async () => {
   const file = await read([page([bucket(first, [usd(1)])]), page([bucket(first, [usd(1)])])]);
   expect(costLines(file)).toEqual(["openai 2024-11-01 null: 1 USD, null"]);
-  expect(file.notes).toEqual(["A day is in the file more than once and counts once."]);
+  expect(file.notes).toEqual(["One day is in the file more than once. It counts once."]);
   await expect(read([page([bucket(first, [usd(1)])]), page([bucket(first, [usd(2)])])])).rejects.toThrow(
-    "1730419200 is in the file twice, with different costs",
+    "1730419200 is in the file twice with different costs",
   );
   const ofProjects = ["a", "b"].map((id) => page([bucket(first, [{ ...usd(1), project_id: id }])]));
   expect(await costs(ofProjects)).toHaveLength(2);
@@ -105,10 +103,10 @@ test("credits reduce their day, and results without an amount are reported", asy
 });
 
 test.each([
-  [usd("1,5"), 'results[0].amount.value is "1,5", which is not an amount'],
-  [usd(null), "results[0].amount.value is null, which is not an amount"],
-  [{ amount: { value: 1 } }, '"" is not a currency'],
-  [{ input_tokens: 1, num_model_requests: 1 }, "This is OpenAI's usage, which has no amounts"],
+  [usd("1,5"), 'results[0].amount.value is "1,5", which isn’t an amount'],
+  [usd(null), "results[0].amount.value is null, which isn’t an amount"],
+  [{ amount: { value: 1 } }, 'the currency is "", which isn’t a code'],
+  [{ input_tokens: 1, num_model_requests: 1 }, "This is OpenAI’s usage report, which has no amounts"],
 ])("%j is refused", async (result, message) => {
   await expect(read(page([bucket(first, [result])]))).rejects.toThrow(message);
 });
@@ -135,7 +133,7 @@ test("the dashboard's CSV is read, and its days without costs are reported", asy
 test("the dashboard's export of activity is refused by its missing column", async () => {
   await expect(
     readCostText(["start_time,end_time,num_model_requests,input_tokens,output_tokens,model", "1,2,3,4,5,gpt"]),
-  ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI's usage dashboard");
+  ).rejects.toThrow("column amount_value or amount.value is missing. Open the cost view of OpenAI’s usage dashboard");
 });
 
 test("exports that overlap are refused, for their days would count twice", async () => {
@@ -152,6 +150,6 @@ test("exports that overlap are refused, for their days would count twice", async
   expect((await readCostFiles([first, next])).rows).toBe(6);
   const overlapping = export_("overlap.csv", row("14", "proj_a"), row("15", "proj_a"));
   await expect(readCostFiles([first, overlapping])).rejects.toThrow(
-    "overlap.csv: Row 3: 2026-10-15 is in first.csv as well, so it would count twice. Import the files one by one.",
+    "overlap.csv: Row 3: 2026-10-15 is also in first.csv, so it would count twice. Import the files separately.",
   );
 });

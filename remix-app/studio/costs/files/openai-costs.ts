@@ -18,7 +18,8 @@ export const openAiPages: JsonFormat = {
     const start = seconds(textOf(bucket.start_time) ?? textOf(bucket.start_time_iso), `${where}.start_time`);
     const end = textOf(bucket.end_time) === null ? null : seconds(textOf(bucket.end_time), `${where}.end_time`);
     const results = bucket.results ?? bucket.result;
-    if (!Array.isArray(results)) throw new UnreadableCostFile(`${where}.results is not a list.`);
+    if (!Array.isArray(results))
+      throw new UnreadableCostFile(`${where}.results isn’t a list. Download the file again.`);
     return results.map((result: unknown, n) => readResult(result, { start, end, where: `${where}.results[${n}]` }));
   },
 };
@@ -27,7 +28,7 @@ function readResult(
   result: unknown,
   { start, end, where }: { start: Moment; end: Moment | null; where: string },
 ): ReadLine {
-  if (!isObject(result)) throw new UnreadableCostFile(`${where} is not an object.`);
+  if (!isObject(result)) throw new UnreadableCostFile(`${where} isn’t an object. Download the file again.`);
   if (!("amount" in result) && ("input_tokens" in result || "num_model_requests" in result)) throw usageInstead;
   if (result.amount === null || result.amount === undefined) return { skipped: "results without an amount" };
   const { value, currency } = isObject(result.amount) ? result.amount : ({} as JsonObject);
@@ -43,7 +44,7 @@ function readResult(
 }
 
 const usageInstead = new UnreadableCostFile(
-  "This is OpenAI's usage, which has no amounts. Export costs instead: GET /v1/organization/costs, or Export in the cost view.",
+  "This is OpenAI’s usage report, which has no amounts. Export costs instead: GET /v1/organization/costs, or Export in the cost view.",
 );
 
 /** Unix seconds, or an ISO 8601 time. */
@@ -54,7 +55,7 @@ function seconds(text: string | null, where: string): Moment {
   }
   const moment = text === null ? null : readMoment(text);
   if (moment) return moment;
-  throw new UnreadableCostFile(`${where} is ${text ?? "missing"}, which is not a time in seconds or as text.`);
+  throw new UnreadableCostFile(`${where} is ${text ?? "missing"}, which isn’t a time. Download the file again.`);
 }
 
 const starts = ["start_time_iso", "start_time"] as const;
@@ -69,7 +70,7 @@ export const openAiCsv: CsvFormat = {
   id: "openai-costs-csv",
   name: "OpenAI’s cost export",
   hasWholeDays: true,
-  advice: "Open the cost view of OpenAI's usage dashboard and choose Export.",
+  advice: "Open the cost view of OpenAI’s usage dashboard and choose Export.",
   isHeader: (has) => starts.some(has) && [...amounts, "num_model_requests", "line_item", "api_source"].some(has),
   required: [amounts, currencies, starts],
   begin: () => ({ read: readRow }),

@@ -74,7 +74,7 @@ async function* limited(parts: AsyncIterable<Uint8Array>, mostBytes: number): As
     if (size > mostBytes) {
       const most = `${Math.floor(mostBytes / 1024 / 1024)} MiB`;
       throw new UnreadableCostFile(
-        `The file has more than ${most} unpacked. Export a shorter time, or use npm run import-costs.`,
+        `The file is larger than ${most} when unpacked. Export a shorter range, or use npm run import-costs.`,
       );
     }
     yield part;
@@ -94,7 +94,7 @@ async function* gunzip(parts: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8A
     if (!code?.startsWith("Z_")) throw error;
     throw new UnreadableCostFile(
       code === "Z_BUF_ERROR"
-        ? "The compressed file ends too early: it is cut off. Download it again."
+        ? "The compressed file is incomplete. Download it again."
         : "The compressed file is damaged. Download it again.",
     );
   }
@@ -106,7 +106,7 @@ async function* decoded(parts: AsyncIterable<Uint8Array>, encoding: string): Asy
     try {
       return part ? decoder.decode(part, { stream: true }) : decoder.decode();
     } catch {
-      throw new UnreadableCostFile("The file is not text in UTF-8, or is cut off. Import it as it was downloaded.");
+      throw new UnreadableCostFile("The file isn’t UTF-8 text, or it’s incomplete. Import it as it was downloaded.");
     }
   };
   for await (const part of parts) yield decode(part);
@@ -115,16 +115,16 @@ async function* decoded(parts: AsyncIterable<Uint8Array>, encoding: string): Asy
 
 const otherFiles: readonly [start: string, what: string][] = [
   ["PK\u0003\u0004", "a ZIP archive or a workbook. Unpack it, or save the sheet as CSV"],
-  ["PAR1", "Parquet. Choose CSV as the export's format"],
-  ["%PDF", "a PDF. Import the export with the costs; enter an invoice by hand"],
+  ["PAR1", "a Parquet file. Choose CSV as the export format"],
+  ["%PDF", "a PDF. Import a cost export instead, or enter the invoice by hand"],
   ["<", "a web page or XML. Download the export as CSV or JSON"],
   ["\u00d0\u00cf\u0011\u00e0", "an old Excel workbook. Save the sheet as CSV"],
-  ["Obj\u0001", "Avro. Choose CSV or JSON as the export's format"],
+  ["Obj\u0001", "an Avro file. Choose CSV or JSON as the export format"],
 ];
 
 function refuseOtherFiles(head: Uint8Array): void {
   const start = String.fromCharCode(...head.subarray(0, 8)).trimStart();
-  if (head.length === 0) throw new UnreadableCostFile("The file is empty.");
+  if (head.length === 0) throw new UnreadableCostFile("The file is empty. Download it again.");
   const other = otherFiles.find(([first]) => start.startsWith(first));
   if (other) throw new UnreadableCostFile(`The file is ${other[1]}.`);
 }

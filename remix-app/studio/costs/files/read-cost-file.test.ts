@@ -49,27 +49,27 @@ describe("a CSV file may be written", () => {
 describe("a file that is cut off is refused", () => {
   const packed = gzipSync(csv.repeat(50));
   test.each([
-    ["inside gzip", packed.subarray(0, -20), "The compressed file ends too early"],
-    ["inside quotes", bytes(`${csv}2026-10-04,"Clau`), "The file ends inside a quoted cell"],
+    ["inside gzip", packed.subarray(0, -20), "The compressed file is incomplete"],
+    ["inside quotes", bytes(`${csv}2026-10-04,"Clau`), "The file is incomplete: it ends inside a quoted cell"],
     ["between columns", bytes(`${csv}2026-10-04,Claude`), "Row 3 has 2 of 4 columns"],
     [
       "inside a character",
       bytes(csv.replace("Claude", "à")).subarray(0, header.length + 13),
-      "not text in UTF-8, or is cut off",
+      "isn’t UTF-8 text, or it’s incomplete",
     ],
     [
       "inside JSON",
       bytes('{"data": [{"start_time": 1730419200, "results": ['),
-      "The file ends in the middle of a JSON value",
+      "The file is incomplete: it ends inside a JSON value",
     ],
-    ["after its header", bytes(`${header}\n`), "The file has no costs"],
+    ["after its header", bytes(`${header}\n`), "The file has a header but no costs"],
   ])("%s", async (_, content, message) => {
     await expect(read(content)).rejects.toThrow(message);
   });
 
   test("and one without a last line end is read, with a note", async () => {
     expect((await read(csv.trimEnd())).notes).toEqual([
-      "The last line has no line end: check that the file is complete.",
+      "The last line doesn’t end with a line break. Check that the file is complete.",
     ]);
   });
 });
@@ -77,14 +77,17 @@ describe("a file that is cut off is refused", () => {
 test.each([
   ["", "The file is empty."],
   ["PK\u0003\u0004zip", "The file is a ZIP archive or a workbook. Unpack it"],
-  ["PAR1....", "The file is Parquet. Choose CSV"],
+  ["PAR1....", "The file is a Parquet file. Choose CSV"],
   ["%PDF-1.7", "The file is a PDF."],
   ["<!doctype html>", "The file is a web page or XML."],
-  ["a,b\n1,2\n", "The file's columns are of no known export: a, b. Use a FOCUS export, an AWS Cost and Usage Report"],
-  ['{"ResultsByTime": []}', "The file is JSON of no known export (ResultsByTime)"],
-  ["[1]", "The file is not JSON objects"],
-  ["{,}", "The file is not JSON objects"],
-  [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 is not CSV: a quote is in the wrong place."],
+  [
+    "a,b\n1,2\n",
+    "The file’s columns don’t match a supported export: a, b. Use a FOCUS export, an AWS Cost and Usage Report",
+  ],
+  ['{"ResultsByTime": []}', "The file’s JSON isn’t from a supported export (ResultsByTime)"],
+  ["[1]", "The file doesn’t contain JSON objects"],
+  ["{,}", "The file doesn’t contain JSON objects"],
+  [`${csv}2026-10-04,Cl"aude,Default,1\n`, "Row 3 isn’t valid CSV: a quote is in the wrong place."],
 ])("file %# is refused with what to do", async (content, message) => {
   await expect(read(content)).rejects.toThrow(message);
 });
@@ -93,13 +96,13 @@ test("a damaged archive and text of another encoding are refused", async () => {
   const packed = Buffer.from(gzipSync(csv));
   packed.fill(0x7f, 14, 30);
   await expect(read(packed)).rejects.toThrow("The compressed file is damaged");
-  await expect(read(Buffer.from(csv.replace("Claude", "Clàude"), "latin1"))).rejects.toThrow("not text in UTF-8");
+  await expect(read(Buffer.from(csv.replace("Claude", "Clàude"), "latin1"))).rejects.toThrow("isn’t UTF-8 text");
 });
 
 test("the largest size is that of the unpacked file", async () => {
   const packed = gzipSync(csv);
   await expect(read(packed, { mostBytes: csv.length })).resolves.toBeDefined();
-  await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file has more than");
+  await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
 test("a person names the provider, and the account of lines that name none", async () => {
@@ -122,7 +125,7 @@ test("parts of a report are read as one file, and a part alone says that it may 
 
 test("the same file twice is refused", async () => {
   const twice = ["a.csv", "a (1).csv"].map((fileName) => ({ bytes: bytes(csv), fileName }));
-  await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. Name it once.");
+  await expect(readCostFiles(twice)).rejects.toThrow("a (1).csv: This is the same file as a.csv. List it only once.");
 });
 
 test("files of different formats, and a broken one of several, are refused by name", async () => {
@@ -130,12 +133,12 @@ test("files of different formats, and a broken one of several, are refused by na
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes(`${header}\n2026-10-03,Claude,Default,x\n`), fileName: "b.csv" },
   ];
-  await expect(readCostFiles(broken)).rejects.toThrow('b.csv: Row 2: column cost_usd is "x", which is not an amount.');
+  await expect(readCostFiles(broken)).rejects.toThrow('b.csv: Row 2: column cost_usd is "x", which isn’t an amount.');
   const mixed = [
     { bytes: bytes(csv), fileName: "a.csv" },
     { bytes: bytes("start_time,amount_value,amount_currency\n1730419200,1,usd\n"), fileName: "b.csv" },
   ];
-  await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI’s cost export, and others are");
+  await expect(readCostFiles(mixed)).rejects.toThrow("b.csv: This is OpenAI’s cost export, but other files are");
 });
 
 test("names of files are kept in 200 characters, without folders and control characters", async () => {

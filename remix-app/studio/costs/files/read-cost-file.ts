@@ -50,7 +50,9 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
       let endNotes = (): string[] => [];
       const found = (own: NonNullable<typeof format> & { notes?: () => string[] }) => {
         if (format && format.id !== own.id) {
-          throw new UnreadableCostFile(`This is ${own.name}, and others are ${format.name}. Import them one by one.`);
+          throw new UnreadableCostFile(
+            `This is ${own.name}, but other files are ${format.name}. Import them separately.`,
+          );
         }
         format = own;
         endNotes = own.notes ?? endNotes;
@@ -63,7 +65,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
           const other = dayFiles.get(key) ?? fileName;
           if (other !== fileName) {
             throw new UnreadableCostFile(
-              `${where}: ${read.day} is in ${other} as well, so it would count twice. Import the files one by one.`,
+              `${where}: ${read.day} is also in ${other}, so it would count twice. Import the files separately.`,
             );
           }
           dayFiles.set(key, fileName);
@@ -73,7 +75,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
       for (const note of endNotes()) notes.add(named + note);
       const hash = sha256();
       const same = files[hashes.indexOf(hash)];
-      if (same) throw new UnreadableCostFile(`This is the same file as ${same.fileName}. Name it once.`);
+      if (same) throw new UnreadableCostFile(`This is the same file as ${same.fileName}. List it only once.`);
       hashes.push(hash);
     } catch (error) {
       throw error instanceof UnreadableCostFile && named ? new UnreadableCostFile(named + error.message) : error;
@@ -82,13 +84,11 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   for (const note of [...json.end(), ...costs.notes()]) notes.add(note);
   const [first] = files;
   if (files.length === 1 && first && partName.test(first.fileName)) {
-    notes.add(
-      "The report may have more parts. Import them together: a day's total replaces the one that was imported before.",
-    );
+    notes.add("The report may have more parts. Import them together: a day’s total replaces the one imported before.");
   }
   const providers = chosen(costs.providers(), provider);
   if (!format || !first || providers.length === 0) {
-    throw new UnreadableCostFile("The file has no costs: it has a header and no lines. Export a time with costs.");
+    throw new UnreadableCostFile("The file has a header but no costs. Export a range that has costs.");
   }
   return {
     format: format.id,
@@ -110,7 +110,9 @@ function chosen(providers: ProviderCosts[], name: string | undefined): ProviderC
   const own = providers.filter(({ provider }) => provider === lower);
   if (own.length > 0) return own;
   const names = providers.map(({ provider }) => provider).join(", ");
-  throw new UnreadableCostFile(`The file has costs of several providers (${names}), and none is named ${lower}.`);
+  throw new UnreadableCostFile(
+    `The file has costs of several providers (${names}), but none for ${lower}. Choose one of these.`,
+  );
 }
 
 /** A file's name without folders, as the database takes it. */

@@ -71,7 +71,7 @@ export async function* readCsv(
     const width = header.names.length;
     if (record.length < width || record.slice(width).some((cell) => cell.trim() !== "")) {
       throw new UnreadableCostFile(
-        `Row ${number} has ${record.length} of ${width} columns: the file is cut off or damaged. Download it again.`,
+        `Row ${number} has ${record.length} of ${width} columns. The file is incomplete or damaged. Download it again.`,
       );
     }
     const row = new CsvRow(record, { number, header, decimalComma });
@@ -83,7 +83,7 @@ export async function* readCsv(
 function endNote(lastCharacter: string): string[] {
   return lastCharacter === "\n" || lastCharacter === "\r"
     ? []
-    : ["The last line has no line end: check that the file is complete."];
+    : ["The last line doesn’t end with a line break. Check that the file is complete."];
 }
 
 function openFile(record: readonly string[], preamble: readonly string[][]) {
@@ -99,7 +99,7 @@ function openFile(record: readonly string[], preamble: readonly string[][]) {
       );
     }
     if (header.isRepeated(column)) {
-      throw new UnreadableCostFile(`Column ${header.title(column)} is in the file twice. ${format.advice}`);
+      throw new UnreadableCostFile(`Column ${header.title(column)} appears twice in the file. ${format.advice}`);
     }
   }
   return { format, header, reader: format.begin(header, preamble) };
@@ -108,7 +108,7 @@ function openFile(record: readonly string[], preamble: readonly string[][]) {
 function unknownColumns(first: readonly string[]): UnreadableCostFile {
   const shown = first.slice(0, 8).map((cell) => cell.trim().slice(0, 40));
   return new UnreadableCostFile(
-    `The file's columns are of no known export: ${shown.join(", ")}. Use ${formatNames.join(", ")}, as downloaded.`,
+    `The file’s columns don’t match a supported export: ${shown.join(", ")}. Use ${formatNames.join(", ")}, as downloaded.`,
   );
 }
 
@@ -150,8 +150,8 @@ async function* records(text: AsyncIterable<string>, delimiter: string): AsyncGe
     if (!(cause instanceof CsvError)) throw cause;
     throw new UnreadableCostFile(
       cause.code === "CSV_QUOTE_NOT_CLOSED"
-        ? "The file ends inside a quoted cell: it is cut off. Download it again."
-        : `Row ${parser.info.records + 1} is not CSV: a quote is in the wrong place. Import the file as it was downloaded.`,
+        ? "The file is incomplete: it ends inside a quoted cell. Download it again."
+        : `Row ${parser.info.records + 1} isn’t valid CSV: a quote is in the wrong place. Import the file as it was downloaded.`,
     );
   }
 }

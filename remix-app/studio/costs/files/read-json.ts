@@ -9,7 +9,7 @@ const pageFormats: readonly JsonFormat[] = [openAiPages, anthropicPages];
 const googleRows = { id: "gcp-bigquery-json", name: "a Google Cloud billing export" };
 
 /** The names of the formats, for people. */
-const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud's billing export"];
+const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud’s billing export"];
 
 type Found = (format: { id: string; name: string }) => void;
 type Read = { read: ReadLine; where: string };
@@ -30,7 +30,7 @@ export function jsonReader() {
     if (known.length > 0) {
       if (!known.every((key) => buckets.get(key) === content) || known.length < keys.length) {
         throw new UnreadableCostFile(
-          `${where}: ${format.bucketStart(bucket)} is in the file twice, with different costs. Export it again.`,
+          `${where}: ${format.bucketStart(bucket)} is in the file twice with different costs. Export it again.`,
         );
       }
       repeated++;
@@ -69,14 +69,14 @@ export function jsonReader() {
     end(): string[] {
       if (pages > 0 && lastPages === 0) {
         throw new UnreadableCostFile(
-          "The last page says that there are more (has_more). Import all pages together, or ask for a shorter time.",
+          "Pages are missing: the last one states that there are more (has_more). Import all pages together, or export a shorter range.",
         );
       }
       if (repeated === 0) return [];
       return [
         repeated === 1
-          ? "A day is in the file more than once and counts once."
-          : `${repeated} days are in the file more than once; each counts once.`,
+          ? "One day is in the file more than once. It counts once."
+          : `${repeated} days are in the file more than once. Each counts once.`,
       ];
     },
   };
@@ -93,7 +93,7 @@ function readGoogleRow(row: JsonObject, where: string): CostLine {
   const time = (name: string): Moment => {
     const moment = readMoment(textOf(row[name]) ?? "");
     if (moment) return moment;
-    throw new UnreadableCostFile(`${where}.${name} is not a time such as 2026-10-31T07:00:00Z.`);
+    throw new UnreadableCostFile(`${where}.${name} isn’t a time such as 2026-10-31T07:00:00Z. Export the file again.`);
   };
   const cost = readExactAmount(row.cost, `${where}.cost`);
   return googleLine({
@@ -110,9 +110,9 @@ function readGoogleRow(row: JsonObject, where: string): CostLine {
 function unknownJson(value: unknown): UnreadableCostFile {
   const names = isObject(value) ? Object.keys(value) : [];
   if (names.includes("error"))
-    return new UnreadableCostFile("The file is a provider's error, not costs. Export it again.");
+    return new UnreadableCostFile("The file contains a provider’s error message, not costs. Export it again.");
   const shown = names.length > 0 ? ` (${names.slice(0, 8).join(", ")})` : "";
   return new UnreadableCostFile(
-    `The file is JSON of no known export${shown}. Use ${formatNames.join(", ")}, as downloaded.`,
+    `The file’s JSON isn’t from a supported export${shown}. Use ${formatNames.join(", ")}, as downloaded.`,
   );
 }

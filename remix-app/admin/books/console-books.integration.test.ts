@@ -4,6 +4,7 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../../../scripts/test/con
 import { createPerson, deletePerson, enter, type Person, query } from "../../../scripts/test/people.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { addRun, dayOf } from "../../../supabase/tests/platform-book-fixtures.ts";
+import { dayText } from "../../http/date-text.ts";
 import { shiftMonth } from "../../studio/costs/month.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { formOf } from "../../testing/form.ts";
@@ -199,7 +200,7 @@ describe("a month of three providers' bills, imported from files", () => {
     await enterInvoice({ provider: anthropic, accountId: "wrkspc_1", reference: "A-1", amountUsd: "50" });
     const credit = { provider: anthropic, accountId: "wrkspc_1", reference: "A-2", amountUsd: "7.5" };
     const { reviewed } = await enterInvoice({ ...credit, kind: "credit_note" });
-    expect(reviewed.words).toContain("−7.5 USD");
+    expect(reviewed.words).toContain("−$7.50");
     expect(await lineOf(anthropic)).toMatch(/Agrees Nothing to do/);
   });
 
@@ -214,7 +215,7 @@ describe("a month of three providers' bills, imported from files", () => {
     });
     expect(previewed.words).toContain("EUR");
     expect(done.status).toBe(303);
-    expect((await admin.browser.get(done.location ?? "")).words).toContain("1 EUR = 2 USD");
+    expect((await admin.browser.get(done.location ?? "")).words).toContain("1 EUR = $2.00");
     const quarter = { provider: aws, accountId: "123456789012", reference: "Q 3/2026", amountUsd: String(days) };
     const { done: recorded } = await enterInvoice({ ...quarter, periodStart: `${start}-01` });
     expect(recorded.status).toBe(303);
@@ -296,7 +297,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
     expect(status).toBe(200);
     const [, causes = ""] = words.split("Likely causes");
     expect(causes).toMatch(
-      new RegExp(`^.{0,100}Meridian imported \\$10.00 more than its runs cost on ${dayOf(month, 12)}`),
+      new RegExp(`^.{0,100}Meridian imported \\$10.00 more than its runs cost on ${dayText(dayOf(month, 12))}`),
     );
     // Its own costs are not the platform's.
     expect(words).toContain("$100.00");
@@ -320,7 +321,7 @@ describe("a provider's month whose invoice is above what was metered", () => {
     await enterInvoice({ provider, accountId: "proj_8", reference: "Q-1", amountUsd: "85" });
     const { words } = await admin.browser.get(`/admin/books/${month}/${provider}`);
     expect(words).toContain("The provider charged account proj_8 $10.00 more than was metered.");
-    expect(words).toContain(`Lighthouse has no runs on ${dayOf(month, 12)}`);
+    expect(words).toContain(`Lighthouse has no runs on ${dayText(dayOf(month, 12))}`);
   });
 });
 

@@ -106,7 +106,7 @@ describe("a cost file", () => {
     };
     await import_(days("1"));
     const { review, answer } = await import_(days("1.5"));
-    expect(review.words).toMatch(/2026-09-01 acct-2/);
+    expect(review.words).toMatch(/1 Sep 2026 acct-2/);
     expect(review.words).toMatch(/\$1\.00.*\$1\.50/);
     expect(answer.status).toBe(303);
     expect(await stored("acct-2")).toMatchObject([{ amount: "1.5" }]);
@@ -175,7 +175,7 @@ describe("a cost file", () => {
     await member.post(page, reviewed(preview.text, "import"));
     expect(await stored("acct-3")).toMatchObject([{ amount: "7", provider: "la-plateforme" }]);
     const none = await member.post(page, reviewed(review.text, "preview", { service_0: null, service_1: null }));
-    expect([none.status, none.words.includes("choose at least one service")]).toEqual([400, true]);
+    expect([none.status, none.words.includes("Choose at least one service")]).toEqual([400, true]);
   });
 
   test("that cannot be read is refused at its field, with what to do", async () => {
@@ -185,9 +185,9 @@ describe("a cost file", () => {
     expect([empty.status, empty.words.includes("Choose a cost file.")]).toEqual([400, true]);
     const large = new Uint8Array(mostFileMiB * 1024 * 1024 + 1);
     const refused = await member.post(page, upload(large, "large.csv"));
-    expect([refused.status, refused.words.includes("has more than 8 MiB")]).toEqual([400, true]);
+    expect([refused.status, refused.words.includes("is larger than 8 MiB")]).toEqual([400, true]);
     const most = await member.post(page, upload(large.subarray(1), "most.csv"));
-    expect([most.status, most.words.includes("has more than 8 MiB")]).toEqual([400, false]);
+    expect([most.status, most.words.includes("is larger than 8 MiB")]).toEqual([400, false]);
     const foreign = await member.post(page, upload(focus([["2026-10-01", "x", "1"]]), "a.csv", crypto.randomUUID()));
     expect([foreign.status, foreign.text.includes('id="appId-error"')]).toEqual([400, true]);
     const lost = await member.post(page, { appId: tenant.appId, file: "nonsense", step: "import" });

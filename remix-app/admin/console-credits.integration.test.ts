@@ -53,7 +53,7 @@ test("a reference of another amount, and more than is available, are refused at 
   expect([used.status, used.words]).toEqual([409, expect.stringContaining("already used for another amount")]);
   const much = { ...filled, amount: "100500.50000001", reference: "OUT-1" };
   const refused = await admin.browser.post(credits("withdraw"), much);
-  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("more than is available")]);
+  expect([refused.status, refused.words]).toEqual([409, expect.stringContaining("more than the available balance")]);
   const all = { ...much, amount: "100500.5" };
   expect((await admin.browser.post(credits("withdraw"), all)).location).toBe(`${credits()}?done=withdraw`);
   expect(await balance()).toBe("0");

@@ -63,7 +63,7 @@ test("many sweepers at once send one mail of a crossing, with its figures and th
   expect(mails).toHaveLength(1);
   expect(mails[0]?.subject).toBe("The monthly budget of a workspace is 80% used");
   expect(mails[0]?.text).toContain("Budget: $10.00 for ");
-  expect(mails[0]?.text).toContain("Spent: $8.000000000001");
+  expect(mails[0]?.text).toContain("Spent: $8.00");
   expect(mails[0]?.text).toContain(`${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/budgets`);
 });
 

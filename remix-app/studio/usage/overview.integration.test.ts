@@ -125,7 +125,7 @@ describe("with calls", () => {
       expect(lines).toHaveLength(1);
       const page = await member.browser.get(at(`?by=${by}`));
       expect(page.words).toContain(lines[0]?.[by]);
-      expect(page.words).toContain("credits more were deducted without a run");
+      expect(page.words).toContain("more credits were deducted without a run");
     },
   );
 

@@ -186,7 +186,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
       const run = `${studio}/runs/${id}`;
       await page.goto(`${studio}/credits`);
       const entry = page.getByRole("row").filter({ has: page.locator(`a[href="${run}"]`) });
-      await expect(entry.getByRole("cell").nth(1)).toContainText(credits ?? "");
+      await expect(entry.getByRole("cell").nth(1)).toContainText((credits ?? "").replace("-", "−"));
       await entry.getByRole("link").click();
       const card = page.locator("section").filter({ has: page.getByRole("heading", { name: "How this was priced" }) });
       await expect(card).toContainText("Prices of demo, demo-cached (route 1), default tier");

@@ -160,7 +160,7 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
 
 /** Where an account is signed in. */
 export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions" | "sessionCount">) {
-  if (sessions.length === 0) return <p className="text-muted">Nobody is signed in to this account.</p>;
+  if (sessions.length === 0) return <p className="text-muted">This account has no active sessions.</p>;
   return (
     <ul className="divide-y divide-line">
       {sessions.map(({ id, createdAt, lastSeenAt, ip, device, method, aal }) => (

@@ -42,7 +42,7 @@ export default function ConsoleInvoicePage() {
         <Notice tone="good">{kindNames[invoice.kind]} recorded. This is its receipt.</Notice>
       ) : null}
       {invoice.replacedBy ? (
-        <Notice tone="warn">{invoice.replacedBy} replaces it, so it no longer counts.</Notice>
+        <Notice tone="warn">{invoice.replacedBy} replaces it, so it’s no longer counted.</Notice>
       ) : null}
       <Card title="What was recorded">
         <Facts

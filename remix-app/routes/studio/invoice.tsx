@@ -57,7 +57,7 @@ export default function InvoicePage() {
     >
       {invoice.replacedBy ? (
         <Notice tone="warn">
-          {invoice.replacedBy} replaces it, so it no longer counts. It’s kept as it was recorded.
+          {invoice.replacedBy} replaces it, so it’s no longer counted. It’s kept as it was recorded.
         </Notice>
       ) : null}
       {searchParams.has("recorded") ? (

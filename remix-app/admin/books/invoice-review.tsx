@@ -31,7 +31,7 @@ export function InvoiceReview({
           effects={[
             `The ${kind} is added to the platform’s books. It can’t be changed or deleted afterwards.`,
             ...(invoice.kind === "credit_note" ? ["Its amount is subtracted."] : []),
-            ...(invoice.replaces === null ? [] : [`${invoice.replaces} no longer counts.`]),
+            ...(invoice.replaces === null ? [] : [`${invoice.replaces} will no longer be counted.`]),
             "No workspace is charged, and no workspace’s own costs or invoices change.",
           ]}
           confirm={{ text: draft.reference, what: `the ${kind}’s reference` }}

@@ -14,7 +14,7 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
   reference: { label: "Reference", hint: "The invoice number, such as INV-2026-01.", required: true },
   replaces: {
     label: "Replaces",
-    hint: "Optional: the reference of the recorded invoice that this one corrects. That one no longer counts.",
+    hint: "Optional: the reference of the recorded invoice that this one corrects. That one will no longer be counted.",
   },
   amountUsd: {
     label: "Amount in US dollars",

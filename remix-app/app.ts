@@ -4,9 +4,10 @@ import { type Context, Hono } from "hono";
 import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
-import { basicChallenge, basicCredentials, bearerToken } from "./http/authorization.ts";
+import { basicChallenge, basicCredentials, isBearer } from "./http/authorization.ts";
 import { readLimitedBody } from "./http/body-limit.ts";
 import { createCookieJar } from "./http/cookies.ts";
+import { forAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { asksForPage, forwardedEntries } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
@@ -175,6 +176,21 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return isJson ? response : refuseForGateway("internal_error", told);
   }
 
+  /** Answers OAuth clients, from servers and browsers of any origin: no cookie is read, and the route authenticates. */
+  async function answerForClient(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+    const state = c.get("request");
+    const request = c.req.raw;
+    if (verdict.status === "method") {
+      const allow = [...verdict.allow, "OPTIONS"].join(", ");
+      if (request.method === "OPTIONS") return preflightResponse(allow);
+      return forAnyOrigin(refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { allow } }));
+    }
+    const body = await readLimitedBody(request);
+    if (body === null) return forAnyOrigin(refuse(c, "PAYLOAD_TOO_LARGE", { headers: { Connection: "close" } }));
+    const context = await openContext(state);
+    return forAnyOrigin(answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context));
+  }
+
   // The cheapest check comes first.
   app.all("*", async (c) => {
     const state = c.get("request");
@@ -183,6 +199,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const verdict = judge({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
     if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
+    if (verdict.authorization === "client") return answerForClient(c, verdict);
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       return refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { Allow: allow } });
@@ -192,10 +209,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (forApps && basicCredentials(authorization) === null) {
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": basicChallenge } });
     }
-    if (!forApps && authorization !== null && bearerToken(authorization) === null) {
+    if (!forApps && authorization !== null && !isBearer(authorization)) {
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
-    const isOurs = (forApps && isServer(request)) || originAllowed(request, origins);
+    const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
+    const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
     // The limit of a large body depends on who sends it.
     const opened =
       verdict.maxBodyBytes && isOurs && !isSafe(request.method) && authorization === null
@@ -214,7 +232,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
-    state.personal = !forApps;
+    state.personal = !forApps && !isForeignForm;
     const context =
       opened ?? (await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined));
     return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname, body }), context);

@@ -24,6 +24,15 @@ export default [
   route("auth/callback", "routes/sign-in/oauth-callback.tsx"),
   route("theme", "routes/theme.ts"),
 
+  route("oauth/authorize", "routes/openid/authorize.tsx"),
+  route("oauth/authorize/decision", "routes/openid/decision.tsx"),
+  route("oauth/token", "routes/openid/token.ts"),
+  route("oauth/userinfo", "routes/openid/userinfo.ts"),
+  route("oauth/introspect", "routes/openid/introspect.ts"),
+  route("oauth/revoke", "routes/openid/revoke.ts"),
+  route("oauth/logout", "routes/openid/logout.tsx"),
+  route("oauth/logout/confirm", "routes/openid/logout-confirm.tsx"),
+
   route("settings/profile", "routes/settings/profile.tsx"),
   route("settings/profile/email", "routes/settings/profile-email.tsx"),
   route("settings/profile/email-change", "routes/settings/profile-email-change.ts"),

@@ -5,6 +5,7 @@ import type { CookieJar } from "./http/cookies.ts";
 import type { Side } from "./http/route-table.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
 import { satelliteRuntime } from "./satellite-runtime.ts";
+import { rotateSigningKeys } from "./schedule/rotate-signing-keys.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
 import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
@@ -60,7 +61,11 @@ function platformRuntime(env: Env): Runtime {
   return {
     settings: env,
     side: "platform",
-    tasks: [...upkeep(env), ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : [])],
+    tasks: [
+      ...upkeep(env),
+      ...(env.APP_SESSION_SECRET ? [rotateSigningKeys(env)] : []),
+      ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : []),
+    ],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],
     given: { env },
     openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),

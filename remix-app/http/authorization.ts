@@ -30,3 +30,15 @@ const bearer = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)$/i;
 export function bearerToken(authorization: string | null): string | null {
   return bearer.exec(authorization ?? "")?.[1] ?? null;
 }
+
+const openidBearer = /^Bearer +(gho_[A-Za-z0-9_-]{43})$/i;
+
+/** Returns the access token of an OpenID client in an Authorization header, not yet verified, or null. */
+export function openidBearerToken(authorization: string | null): string | null {
+  return openidBearer.exec(authorization ?? "")?.[1] ?? null;
+}
+
+/** Whether an Authorization header holds a bearer token that a route may know. */
+export function isBearer(authorization: string | null): boolean {
+  return bearerToken(authorization) !== null || openidBearerToken(authorization) !== null;
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bearerToken } from "./authorization.ts";
+import { bearerToken, openidBearerToken } from "./authorization.ts";
 
 test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("the token of %j is read", (authorization) => {
   expect(bearerToken(authorization)).toBe("a.b.c");
@@ -20,4 +20,23 @@ test.each([
   "a.b.c",
 ])("%j holds none", (authorization) => {
   expect(bearerToken(authorization)).toBeNull();
+});
+
+const accessToken = `gho_${"aB3-_".repeat(9).slice(0, 43)}`;
+
+test("reads the access token of an OpenID client, which is not a session", () => {
+  expect(openidBearerToken(`Bearer ${accessToken}`)).toBe(accessToken);
+  expect(bearerToken(`Bearer ${accessToken}`)).toBeNull();
+});
+
+test.each([
+  null,
+  accessToken,
+  `Basic ${accessToken}`,
+  `Bearer ${accessToken}A`,
+  `Bearer ${accessToken.slice(0, -1)}`,
+  `Bearer ${accessToken.replace("gho_", "ghr_")}`,
+  "Bearer a.b.c",
+])("finds no access token of an OpenID client in %j", (authorization) => {
+  expect(openidBearerToken(authorization)).toBeNull();
 });

@@ -85,6 +85,15 @@ export const cookies = {
     ofAccounts: true,
     purpose: "A form that waits until its sender has proved again who they are.",
   },
+  signInDemand: {
+    name: "gh_sign_in_demand",
+    prefix: "__Host-",
+    path: "/",
+    maxAgeSeconds: 10 * minute,
+    signing: "HMAC by the key `sign-in demand`",
+    ofAccounts: true,
+    purpose: "From when on a page takes a sign-in, as an app asked with `prompt=login` or `max_age`.",
+  },
   pendingMail: {
     name: "gh_pending_mail",
     path: "/signup",

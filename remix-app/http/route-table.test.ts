@@ -20,6 +20,18 @@ const routes = {
     path: "api/v1/exchange",
     module: { action: read, handle: { authorization: "basic" } },
   },
+  authorize: {
+    id: "authorize",
+    parentId: "root",
+    path: "oauth/authorize",
+    module: { default: page, loader: read, action: read, handle: { takesForeignForms: true } },
+  },
+  token: {
+    id: "token",
+    parentId: "root",
+    path: "oauth/token",
+    module: { action: read, handle: { methods: ["POST"], authorization: "client" } },
+  },
   generate: {
     id: "generate",
     parentId: "root",
@@ -149,4 +161,17 @@ describe("the route table", () => {
     for (const side of [judge, satelliteJudge])
       expect(side({ method: "POST", pathname: "/theme" })).toMatchObject({ status: "found" });
   });
+});
+
+test("says who authenticates at an OAuth endpoint, and for which page forms of other sites are taken", () => {
+  expect(judge({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
+    status: "found",
+    authorization: "client",
+  });
+  expect(judge({ method: "OPTIONS", pathname: "/oauth/token" })).toMatchObject({
+    status: "method",
+    authorization: "client",
+  });
+  expect(judge({ method: "POST", pathname: "/oauth/authorize" })).toMatchObject({ takesForeignForms: true });
+  expect(judge({ method: "POST", pathname: "/login" })).not.toHaveProperty("takesForeignForms");
 });

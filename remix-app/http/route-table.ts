@@ -4,15 +4,22 @@ import type { ServerBuild } from "@remix-run/server-runtime";
 /** What the route table says about a request before anything else is looked at. */
 export type RouteVerdict =
   /** `pathname` is the path to give to Remix. */
-  | { status: "found"; authorization: Authorization; pathname: string; maxBodyBytes?: number }
+  | {
+      status: "found";
+      authorization: Authorization;
+      pathname: string;
+      maxBodyBytes?: number;
+      takesForeignForms?: boolean;
+    }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
 /**
  * How a route's callers authenticate. `bearer`: a session of the platform, by token or cookie. `basic`: an app's server,
- * with Basic credentials. `gateway`: a credential of the AI gateway, which checks it. Only `bearer` opens a session.
+ * with Basic credentials. `gateway`: a credential of the AI gateway, which checks it. `client`: an OAuth client or the
+ * holder of its token, from any origin, which the route authenticates. Only `bearer` opens a session.
  */
-export type Authorization = "bearer" | "basic" | "gateway";
+export type Authorization = "bearer" | "basic" | "gateway" | "client";
 
 /** The platform and its satellites share one build; each serves its own routes. */
 export type Side = "platform" | "satellite";
@@ -27,6 +34,8 @@ export interface RouteHandle {
   authorization?: Authorization;
   /** A larger body than other routes take, read from people who are signed in. */
   maxBodyBytes?: number;
+  /** True if forms of other sites may be posted here. No POST to such a route sees the visitor's session. */
+  takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
   /** False for a page that only completes a visit from a link, so no redirect leads to it. */
@@ -69,22 +78,25 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: 
       side: owner = "platform",
       target,
       maxBodyBytes,
+      takesForeignForms,
     } = (handle ?? {}) as RouteHandle;
     if (owner !== side && owner !== "both") return null;
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
-    return { pathname, authorization, allow, maxBodyBytes, isPage: Boolean(page) && target !== false && !asData };
+    const isPage = Boolean(page) && target !== false && !asData;
+    return { pathname, authorization, allow, maxBodyBytes, takesForeignForms, isPage };
   }
 
   return {
     judge({ pathname: asked, method }) {
       const found = find(asked);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow, maxBodyBytes } = found;
+      const { pathname, authorization, allow, maxBodyBytes, takesForeignForms } = found;
+      const options = { ...(maxBodyBytes && { maxBodyBytes }), ...(takesForeignForms && { takesForeignForms }) };
       return allow.includes(method)
-        ? { status: "found", authorization, pathname, ...(maxBodyBytes && { maxBodyBytes }) }
+        ? { status: "found", authorization, pathname, ...options }
         : { status: "method", allow: [...allow], authorization };
     },
     isPage(pathname) {

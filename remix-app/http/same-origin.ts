@@ -1,4 +1,4 @@
-import { bearerToken } from "./authorization.ts";
+import { isBearer } from "./authorization.ts";
 
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 
@@ -14,7 +14,7 @@ export function isSafe(method: string): boolean {
  */
 export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
   const { method, headers } = request;
-  if (isSafe(method) || bearerToken(headers.get("authorization")) !== null) return true;
+  if (isSafe(method) || isBearer(headers.get("authorization"))) return true;
   const site = headers.get("sec-fetch-site");
   if (site !== null) return site === "same-origin";
   const origin = headers.get("origin");

@@ -1,5 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { detour, redirectTarget } from "../http/redirect-target.ts";
+import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
 /** A page that people pass through on their way: who they are, and where they are going. */
@@ -28,7 +29,7 @@ export async function openStep(
 /**
  * For users who have to prove themselves again; those who have an authenticator and have not used it yet go to the
  * challenge.
- * @throws Response a redirect to what is due first, or to the destination where the last proof is fresh
+ * @throws Response a redirect to what is due first, or to the destination where the last proof is recent enough
  */
 export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
   const step = await openStep(context, { request });
@@ -36,8 +37,14 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
   if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
     throw redirect(secondStepPath(mfa, step.destination));
   }
-  if (isFresh(step.user)) throw redirect(step.destination);
+  if (isProven(context, step)) throw redirect(step.destination);
   return step;
+}
+
+/** Whether the last proof is recent enough for the destination, which may demand one from a certain moment on. */
+function isProven(context: AppLoadContext, { user, destination }: Step): boolean {
+  const since = demandedSince(context, destination);
+  return since === null ? isFresh(user) : user.provenAt.getTime() >= since * 1_000;
 }
 
 /**

@@ -1,13 +1,16 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { bearerToken } from "../http/authorization.ts";
+import { bearerToken, openidBearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../session/user.ts";
 import { requireAppKeys } from "./app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
 
-/** The central session of a satellite, by the hash that functions of the database take. It is no user's session. */
+/**
+ * The central session of a satellite, or an OpenID client's access token, by the hash that functions of the database
+ * take. It is not a user's session.
+ */
 export interface AppCaller {
   kind: "app";
   tokenHash: string;
@@ -23,7 +26,10 @@ export type Caller = { kind: "user"; user: User } | AppCaller;
  * @throws Response 401 for an app session that we did not sign; as requireUser for everything else
  */
 export async function requireCaller(context: AppLoadContext, request: Request): Promise<Caller> {
-  const token = bearerToken(request.headers.get("authorization"));
+  const authorization = request.headers.get("authorization");
+  const accessToken = openidBearerToken(authorization);
+  if (accessToken !== null) return { kind: "app", tokenHash: hashOf(accessToken) };
+  const token = bearerToken(authorization);
   if (token === null || !isSessionToken(token)) return { kind: "user", user: await requireUser(context, request) };
   const keys = await requireAppKeys(context);
   const jti = await readSessionToken(token, keys.session);
@@ -91,7 +97,7 @@ export async function callAsApp<Schema extends z.ZodType>(
 }
 
 function sessionOver({ requestId }: { requestId: string }): Response {
-  const detail = "This app session has ended. Send the person to sign in again.";
+  const detail = "This app session or access token has ended. Send the person to sign in again.";
   return problem("UNAUTHENTICATED", {
     requestId,
     detail,

@@ -66,20 +66,26 @@ export async function refuseApp(context: AppLoadContext): Promise<Response> {
   return unknownApp(context);
 }
 
+type CountedAttempt = { action: "app_secret" | "handoff"; userId?: string };
+
 /**
  * Counts something that may only be done so often (supabase/schemas/abuse/limits.sql).
+ * @throws Response 503 AUTH_UNAVAILABLE where it cannot be counted
+ */
+export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): Promise<z.infer<typeof begun>> {
+  const args = { attempt: { ...attempt, address: context.clientAddress } };
+  return callAppFunction(context, { name: "begin_attempt", args, schema: begun });
+}
+
+/**
+ * Counts an attempt as {@link countAttempt} does.
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE where it cannot be counted
  */
-export async function requireAllowance(
-  context: AppLoadContext,
-  attempt: { action: "app_secret" | "handoff"; userId?: string },
-): Promise<void> {
-  const { clientAddress, requestId } = context;
-  const args = { attempt: { ...attempt, address: clientAddress } };
-  const answer = await callAppFunction(context, { name: "begin_attempt", args, schema: begun });
+export async function requireAllowance(context: AppLoadContext, attempt: CountedAttempt): Promise<void> {
+  const answer = await countAttempt(context, attempt);
   if (answer.allowed) return;
   throw problem("RATE_LIMITED", {
-    requestId,
+    requestId: context.requestId,
     detail: "That was too often. Wait, then try again.",
     headers: { "Retry-After": String(answer.retryAfterSeconds) },
   });

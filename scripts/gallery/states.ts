@@ -3,6 +3,7 @@ import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
+import { openidStates } from "./scenes/openid.ts";
 import { playgroundStates } from "./scenes/playground.ts";
 import { referenceStates, refusalStates } from "./scenes/reference.ts";
 import { satelliteStates } from "./scenes/satellite.ts";
@@ -17,6 +18,7 @@ import type { State } from "./state.ts";
 export const states: readonly State[] = [
   ...signInStates,
   ...enteredStates,
+  ...openidStates,
   ...secondStepStates,
   ...accountStates,
   ...workspaceStates,

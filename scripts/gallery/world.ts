@@ -5,6 +5,7 @@ import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { asApp, createApp, mint, paths, signInAgain } from "../test/apps.ts";
+import { ask, createOpenidClient } from "../test/openid.ts";
 import { insertAuthenticators, signedInLongAgo } from "../test/people.ts";
 import { createHelper } from "../test/recovery-help.ts";
 import { readStack } from "../test/stack.ts";
@@ -102,6 +103,8 @@ export async function createWorld() {
     enroll,
     codeOf,
     createApp,
+    createOpenidClient,
+    askForAuthorization: ask,
     signedInLongAgo,
     confirmationLink,
     linkOfMail,

@@ -299,6 +299,30 @@ grant execute on function
   private.app_was_ever_connected(uuid, text)
 to service_role;
 
+-- openid/: authorization, tokens, rp-logout
+grant execute on function
+  private.open_openid_authorization(text, text, text[], jsonb),
+  private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint),
+  private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea),
+  private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea),
+  private.read_openid_userinfo(bytea),
+  private.introspect_openid_token(text, bytea, bytea),
+  private.revoke_openid_token(text, bytea, bytea),
+  private.read_openid_logout(text, text, uuid, uuid),
+  private.end_openid_login(uuid, uuid)
+to service_role;
+
+-- openid/: signing keys
+grant execute on function
+  private.read_signing_keys(),
+  private.current_signing_key(),
+  private.replace_signing_key(text, jsonb, text, text, text),
+  private.signing_key_is_due(),
+  private.add_next_signing_key(text, jsonb, text, text),
+  private.reseal_signing_key(text, text, text, text),
+  private.delete_retired_signing_keys()
+to service_role;
+
 -- gateway/
 grant execute on function
   -- Generated columns are made with the rights of whoever writes the row.

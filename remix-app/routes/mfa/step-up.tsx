@@ -29,7 +29,8 @@ export const meta = pageTitle("Confirm it’s you");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openStepUp(context, request);
   const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
-  const shown = { email: user.email, destination, back };
+  const forApp = destination.startsWith("/oauth/authorize?");
+  const shown = { email: user.email, destination, back, forApp };
   if (user.mfa.enrolled) {
     const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
     return { ...shown, authenticators, ways: null, challenge: null };
@@ -66,7 +67,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function StepUpPage() {
-  const { email, destination, back, authenticators, ways, challenge } = useLoaderData<typeof loader>();
+  const { email, destination, back, forApp, authenticators, ways, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code, password }] = useForm<{ factorId: string; code: string; password: string }>({
     id: "step-up",
@@ -75,7 +76,11 @@ export default function StepUpPage() {
   return (
     <EntryPage
       title="Confirm it’s you"
-      lead="For your security, confirm your identity before changing this. We’ll ask again after 10 minutes."
+      lead={
+        forApp
+          ? "The app you’re signing in to asks you to confirm your identity."
+          : "For your security, confirm your identity before changing this. We’ll ask again after 10 minutes."
+      }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />
       <p>

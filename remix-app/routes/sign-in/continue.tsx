@@ -1,4 +1,4 @@
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import {
   type ActionFunctionArgs,
   type AppLoadContext,
@@ -7,17 +7,14 @@ import {
   redirect,
 } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { rightsOfApp } from "../../satellites/app-rights.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
-import { AccountChoices } from "../../ui/account-choices.tsx";
-import { Address } from "../../ui/address.tsx";
+import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { Button, ButtonLink } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
-import { ErrorSummary } from "../../ui/error-summary.tsx";
 
 export const meta = pageTitle("Sign in to an app");
 
@@ -92,34 +89,14 @@ export default function ContinuePage() {
     );
   }
   return (
-    <EntryPage title={`Sign in to ${app.displayName}`} lead={`You’ll be signed in at ${app.host}.`}>
-      <ErrorSummary id="continue-error" form={failed?.message} />
-      <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
-        <h2 id="rights" className="font-medium">
-          {app.displayName} will be able to
-        </h2>
-        <ul className="list-disc space-y-1 pl-5">
-          {app.rights.map((right) => (
-            <li key={right}>{right}</li>
-          ))}
-        </ul>
-        <p className="text-muted">You can disconnect it at any time under Connected apps in your security settings.</p>
-      </section>
-      <Form method="post" data-once>
-        <input type="hidden" name="accountId" value={accountId} />
-        <Button className="w-full">
-          <Address>{`Continue as ${email}`}</Address>
-        </Button>
-      </Form>
-      <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
-      <div className="space-y-1">
-        <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
-          Use another account
-        </ButtonLink>
-        <ButtonLink href="/" variant="quiet" className="w-full">
-          Cancel
-        </ButtonLink>
-      </div>
-    </EntryPage>
+    <AppConsent
+      displayName={app.displayName}
+      place={app.host}
+      rights={app.rights}
+      account={{ id: accountId, email }}
+      others={others}
+      here={here}
+      message={failed?.message}
+    />
   );
 }

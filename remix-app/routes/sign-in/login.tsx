@@ -12,6 +12,7 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { failureIn } from "../../oauth/failures.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
+import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
 import { hasLoginOverride, signInUnderOverride } from "../../recovery/login-override.ts";
 import { readSignInTarget } from "../../satellites/app-destination.ts";
@@ -41,10 +42,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     if (!searchParams.has("accountDeleted")) redirectToChooser(context, returnUrl);
   }
   allowProviderPages(context);
+  const client = await readOpenidSignIn(context, returnUrl);
   return {
     returnUrl,
     added: adding ? openAddAccount(context, searchParams) : null,
-    appName,
+    appName: client?.appName ?? appName,
+    loginHint: client?.loginHint ?? "",
     dropped,
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
     deleted: searchParams.has("accountDeleted"),
@@ -92,6 +95,7 @@ export default function SignInPage() {
   const {
     returnUrl,
     appName,
+    loginHint,
     dropped,
     signedOutHereOnly,
     deleted,
@@ -142,7 +146,7 @@ export default function SignInPage() {
             field={email}
             autoComplete="username webauthn"
             required
-            defaultValue={email.initialValue ?? added?.email}
+            defaultValue={email.initialValue ?? (added?.email || loginHint)}
           />
           <PasswordField
             field={password}

@@ -145,30 +145,38 @@ create or replace function private.find_app_caller(token_hash bytea, needed_scop
   set search_path = ''
 as $$
 declare
-  session private.app_sessions;
+  held record;
   caller private.app_caller;
   standing text;
 begin
-  select * into session from private.live_app_session(find_app_caller.token_hash) s where s.audience = 'central';
+  select c.* into held
+  from (
+    select s.user_id, s.app_id, s.proof, private.effective_scopes(s) as scopes
+    from private.live_app_session(find_app_caller.token_hash) s
+    where s.audience = 'central'
+    union all
+    select (l.login).user_id, (l.login).app_id, (l.login).proof, l.scopes
+    from private.live_openid_token(find_app_caller.token_hash) l
+  ) as c;
   if not found then
     caller.refused := 'unauthenticated';
     return caller;
   end if;
-  standing := private.proof_status(session.proof);
-  caller.scopes := private.effective_scopes(session);
+  standing := private.proof_status(held.proof);
+  caller.scopes := held.scopes;
   caller.refused := case
     when standing = 'over' then 'unauthenticated'
     when standing <> 'good' then standing
     when not needed_scope = any (caller.scopes) then 'insufficient_scope'
   end;
-  caller.user_id := session.user_id;
-  caller.app_id := session.app_id;
+  caller.user_id := held.user_id;
+  caller.app_id := held.app_id;
   return caller;
 end
 $$;
 comment on function private.find_app_caller(bytea, text) is
-  'The caller by a central session''s token: refused is unauthenticated, mfa_required, unavailable, insufficient_scope or '
-  'null. For definers; granted to nobody.';
+  'The caller by the token of a central session or an OpenID client''s access token: refused is unauthenticated, '
+  'mfa_required, unavailable, insufficient_scope or null. For definers; granted to nobody.';
 
 create or replace function private.user_workspaces(user_id uuid) returns table (id uuid, workspace jsonb)
   language sql

@@ -1,5 +1,51 @@
 -- What an app's credential inherits from the web session that handed it over. Whether it still holds is asked at every use.
 
+create or replace function private.session_proof(claims jsonb)
+  returns table (refused text, proof private.mfa_proof, valid_until timestamptz)
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  facts record;
+  -- Whichever second factor is the later one: of the session itself, or of the approval that is bound to it.
+  own_second bigint;
+  by_approval boolean;
+begin
+  select * into facts from private.session_facts(claims);
+  if not found or facts.banned or facts.deleted then
+    refused := 'unauthenticated';
+  elsif private.required_mfa_state(facts.app_metadata) = 'malformed' then
+    refused := 'unavailable';
+  elsif not private.satisfies_required_mfa(
+    facts.app_metadata, claims, facts.has_verified_factor, facts.session_factor_verified, facts.approval_second,
+    floor(extract(epoch from now()))::bigint
+  ) then
+    refused := 'mfa_required';
+  else
+    own_second := case
+      when facts.session_factor_verified and claims ->> 'aal' = 'aal2'
+        then private.latest_amr_second(claims -> 'amr', private.second_factor_methods())
+    end;
+    by_approval := coalesce(facts.approval_second > own_second, facts.approval_second is not null);
+    proof := row(
+      facts.user_id,
+      facts.session_id,
+      case when by_approval then facts.approval_factor_id when own_second is not null then facts.session_factor_id end,
+      case when by_approval then facts.approval_second else own_second end,
+      private.latest_amr_second(claims -> 'amr', private.primary_methods()),
+      private.required_mfa_generation(facts.app_metadata)
+    )::private.mfa_proof;
+    valid_until := case when by_approval then facts.approval_valid_until end;
+  end if;
+  return next;
+end
+$$;
+comment on function private.session_proof(jsonb) is
+  'What the session of verified claims has proved, as one row: refused is unauthenticated, mfa_required, unavailable or '
+  'null. valid_until is when a mobile approval that the proof rests on expires, else null. For definers; granted to nobody.';
+
 -- Definer: asks the identity backend's tables and the rule, which the service role may not.
 create or replace function private.required_mfa_proof(claims jsonb, target_app text, lifetime_seconds integer) returns jsonb
   language plpgsql
@@ -8,46 +54,27 @@ create or replace function private.required_mfa_proof(claims jsonb, target_app t
   set search_path = ''
 as $$
 declare
-  facts record;
+  proved record;
   app private.apps;
-  -- Whichever second factor is the later one: of the session itself, or of the approval that is bound to it.
-  own_second bigint;
-  by_approval boolean;
-  current_second bigint := floor(extract(epoch from now()));
 begin
-  select * into facts from private.session_facts(claims);
-  if not found or facts.banned or facts.deleted then
-    return jsonb_build_object('refused', 'unauthenticated');
-  end if;
-  if private.required_mfa_state(facts.app_metadata) = 'malformed' then
-    return jsonb_build_object('refused', 'unavailable');
-  end if;
-  if not private.satisfies_required_mfa(
-    facts.app_metadata, claims, facts.has_verified_factor, facts.session_factor_verified, facts.approval_second,
-    current_second
-  ) then
-    return jsonb_build_object('refused', 'mfa_required');
+  select * into proved from private.session_proof(claims);
+  if proved.refused is not null then
+    return jsonb_build_object('refused', proved.refused);
   end if;
   select * into app from private.apps a where a.name = target_app and a.enabled;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-
-  own_second := case
-    when facts.session_factor_verified and claims ->> 'aal' = 'aal2'
-      then private.latest_amr_second(claims -> 'amr', private.second_factor_methods())
-  end;
-  by_approval := coalesce(facts.approval_second > own_second, facts.approval_second is not null);
   return jsonb_build_object(
-    'user', facts.user_id,
+    'user', (proved.proof).user_id,
     'target', app.name,
     'targetId', app.id,
-    'session', facts.session_id,
-    'factor', case when by_approval then facts.approval_factor_id when own_second is not null then facts.session_factor_id end,
-    'secondFactorAt', case when by_approval then facts.approval_second else own_second end,
-    'primaryAt', private.latest_amr_second(claims -> 'amr', private.primary_methods()),
-    'generation', private.required_mfa_generation(facts.app_metadata),
-    'validUntil', case when by_approval then facts.approval_valid_until end,
+    'session', (proved.proof).session_id,
+    'factor', (proved.proof).factor_id,
+    'secondFactorAt', (proved.proof).second_factor_second,
+    'primaryAt', (proved.proof).primary_second,
+    'generation', (proved.proof).generation,
+    'validUntil', proved.valid_until,
     'issuedAt', now(),
     'expiresAt', now() + make_interval(secs => lifetime_seconds)
   );

@@ -1,0 +1,146 @@
+import { z } from "zod";
+
+/** An error that the client receives (RFC 6749 section 4.1.2.1, OpenID Connect Core 1.0 section 3.1.2.6). */
+export interface AuthorizationError {
+  error:
+    | "access_denied"
+    | "consent_required"
+    | "interaction_required"
+    | "invalid_request"
+    | "invalid_scope"
+    | "login_required"
+    | "registration_not_supported"
+    | "request_not_supported"
+    | "request_uri_not_supported"
+    | "temporarily_unavailable"
+    | "unsupported_response_type";
+  description: string;
+}
+
+const prompts = ["none", "login", "consent", "select_account"] as const;
+export type Prompt = (typeof prompts)[number];
+
+/** A valid request of the authorization endpoint. */
+export interface AuthorizationRequest {
+  scopes: string[];
+  nonce: string | null;
+  codeChallenge: string;
+  prompt: ReadonlySet<Prompt>;
+  /** Seconds; null if any sign-in will do. */
+  maxAge: number | null;
+  idTokenHint: string | null;
+}
+
+/** What is needed to answer a client. */
+export interface AnswerTarget {
+  clientId: string;
+  redirectUri: string;
+  state: string | null;
+}
+
+const parameters = [
+  "client_id",
+  "redirect_uri",
+  "response_type",
+  "response_mode",
+  "scope",
+  "state",
+  "nonce",
+  "code_challenge",
+  "code_challenge_method",
+  "prompt",
+  "max_age",
+  "id_token_hint",
+  "login_hint",
+  "acr_values",
+  "request",
+  "request_uri",
+  "registration",
+] as const;
+
+/** Marks the address of a request that people come back to from pages of ours, such as the sign-in page. */
+const resumedParameter = "resumed";
+
+/** The path of a request. Parameters that mean nothing here are left out. */
+export function authorizationPath(query: URLSearchParams, { resumed }: { resumed: boolean }): string {
+  const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
+  return `/oauth/authorize?${new URLSearchParams(resumed ? [...known, [resumedParameter, ""]] : known)}`;
+}
+
+/** Whether people come back from pages of ours. */
+export function isResumed(query: URLSearchParams): boolean {
+  return query.has(resumedParameter);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: no identifier has them, and the database refuses NUL
+const plainText = /^[^\x00-\x1f\x7f]{1,2000}$/;
+
+/** Reads the client id and redirect URI; null if either is missing, repeated or malformed. */
+export function readAnswerTarget(query: URLSearchParams): AnswerTarget | null {
+  const [clientId, redirectUri] = [one(query, "client_id"), one(query, "redirect_uri")];
+  if (!clientId || !redirectUri || !plainText.test(clientId) || !plainText.test(redirectUri)) return null;
+  return { clientId, redirectUri, state: one(query, "state") };
+}
+
+const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/;
+const maxScopes = 20;
+const requestSchema = z.object({
+  nonce: z.string().max(512).regex(plainText).nullable(),
+  max_age: z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .transform(Number)
+    .nullable(),
+  id_token_hint: z.string().min(1).nullable(),
+});
+
+/** Reads the rest of a request. Its errors are returned to the client. */
+export function readAuthorizationRequest(query: URLSearchParams): AuthorizationRequest | AuthorizationError {
+  const repeated = parameters.find((name) => query.getAll(name).length > 1);
+  if (repeated) return invalid(`${repeated} must not be repeated`);
+  for (const name of ["request", "request_uri", "registration"] as const) {
+    if (query.has(name)) return { error: `${name}_not_supported`, description: `${name} is not supported` };
+  }
+  const responseType = one(query, "response_type");
+  if (responseType === null) return invalid("response_type is required");
+  if (responseType !== "code") {
+    return { error: "unsupported_response_type", description: "response_type must be code" };
+  }
+  if ((one(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
+  const codeChallenge = one(query, "code_challenge") ?? "";
+  if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("PKCE with a code_challenge is required");
+  if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
+  const scopes = [...new Set(words(query, "scope"))];
+  if (scopes.length === 0 || scopes.length > maxScopes || !scopes.every((scope) => scopeToken.test(scope))) {
+    return { error: "invalid_scope", description: "scope must name 1 to 20 scopes, such as openid" };
+  }
+  const prompt = words(query, "prompt");
+  if (!prompt.every(isPrompt)) return invalid(`prompt must be of ${prompts.join(", ")}`);
+  if (prompt.includes("none") && prompt.length > 1) return invalid("prompt=none must not be combined");
+  const rest = requestSchema.safeParse({
+    nonce: one(query, "nonce"),
+    max_age: one(query, "max_age"),
+    id_token_hint: one(query, "id_token_hint"),
+  });
+  if (!rest.success) return invalid(`${rest.error.issues[0]?.path.join(".")} is invalid`);
+  const { nonce, max_age: maxAge, id_token_hint: idTokenHint } = rest.data;
+  return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint };
+}
+
+function isPrompt(value: string): value is Prompt {
+  return (prompts as readonly string[]).includes(value);
+}
+
+function invalid(description: string): AuthorizationError {
+  return { error: "invalid_request", description };
+}
+
+/** The one value of a parameter; an empty one counts as absent (RFC 6749 section 3.1). */
+function one(query: URLSearchParams, name: (typeof parameters)[number]): string | null {
+  const values = query.getAll(name);
+  return values.length === 1 && values[0] ? values[0] : null;
+}
+
+function words(query: URLSearchParams, name: (typeof parameters)[number]): string[] {
+  return (one(query, name) ?? "").split(" ").filter(Boolean);
+}

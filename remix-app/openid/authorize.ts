@@ -1,0 +1,219 @@
+import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { detour } from "../http/redirect-target.ts";
+import { requireAllowance } from "../satellites/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
+import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { claimsFor } from "../session/approval-proof.ts";
+import { demandedSince, demandSignIn, forgetSignInDemand } from "../session/sign-in-demand.ts";
+import { getUser, requireUser, type User } from "../session/user.ts";
+import {
+  type AnswerTarget,
+  type AuthorizationError,
+  type AuthorizationRequest,
+  authorizationPath,
+  readAnswerTarget,
+  readAuthorizationRequest,
+} from "./authorization-request.ts";
+import { codeAddress, errorAddress } from "./authorization-response.ts";
+import { verifyOwnJwt } from "./signing-keys.ts";
+import { tokenPrefixes } from "./token-response.ts";
+
+/** Longest path that people can be led back to (redirectTarget). */
+const maxPathLength = 2_048;
+
+const openedAuthorization = z
+  .object({
+    client: z.object({ name: z.string(), displayName: z.string(), enabled: z.boolean() }),
+    redirectAllowed: z.boolean(),
+    scopes: z.array(z.string()),
+    session: z.object({ authTime: z.number().int().nullable(), consented: z.boolean() }).nullable(),
+  })
+  .nullable();
+
+/** A request whose client and redirect URI are known to belong together. */
+export interface OpenAuthorization {
+  target: AnswerTarget;
+  /** The path of the request, to come back to. */
+  page: string;
+  displayName: string;
+  /** Those of the requested scopes that the client is registered for. */
+  scopes: string[];
+  /** Of the session, if a code could be issued to it. */
+  session: { authTime: number | null; consented: boolean } | null;
+  asked: AuthorizationRequest | AuthorizationError;
+}
+
+/** Why a request is answered with a page instead of a redirect: its redirect URI cannot be trusted. */
+export type AuthorizationFault = "unreadable" | "unknown_client" | "client_disabled" | "redirect_uri";
+
+/**
+ * Reads an authorization request and looks up its client. Client and redirect URI are checked first: until both are
+ * known, nothing is sent there.
+ * @throws Response 403 FORBIDDEN for a caller with a bearer token; 503 AUTH_UNAVAILABLE
+ */
+export async function openAuthorization(
+  context: AppLoadContext,
+  request: Request,
+): Promise<OpenAuthorization | { fault: AuthorizationFault; displayName?: string }> {
+  const { auth } = context.session;
+  if (request.headers.has("authorization")) {
+    throw problem("FORBIDDEN", { requestId: context.requestId, detail: "Open this page in a browser." });
+  }
+  const { searchParams } = new URL(request.url);
+  const target = readAnswerTarget(searchParams);
+  if (!target) return { fault: "unreadable" };
+  const page = authorizationPath(searchParams, { resumed: true });
+  const asked: AuthorizationRequest | AuthorizationError =
+    page.length > maxPathLength
+      ? { error: "invalid_request", description: "The authorization request is too long" }
+      : readAuthorizationRequest(searchParams);
+  const opened = await callAppFunction(context, {
+    name: "open_openid_authorization",
+    args: {
+      client_id: target.clientId,
+      redirect_uri: target.redirectUri,
+      scopes: "scopes" in asked ? asked.scopes : [],
+      claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
+    },
+    schema: openedAuthorization,
+  });
+  if (!opened) return { fault: "unknown_client" };
+  const { client, redirectAllowed, scopes, session } = opened;
+  const { displayName } = client;
+  if (!redirectAllowed) return { fault: "redirect_uri", displayName };
+  if (!client.enabled) return { fault: "client_disabled", displayName };
+  return { target, page, displayName, scopes, session, asked };
+}
+
+/** A request whose person may decide. */
+export interface Decision {
+  user: User;
+  asked: AuthorizationRequest;
+  /** The second since which they must have signed in; null if any sign-in will do. */
+  since: number | null;
+  /** Whether they have to be asked. */
+  asks: boolean;
+}
+
+/**
+ * Completes the steps that the request and the person's account require before they decide.
+ * @returns the address of the answer if there is nothing to decide
+ * @throws Response a redirect to the sign-in page, the second step, the step-up or the accounts, each of which leads back
+ */
+export async function prepareDecision(
+  context: AppLoadContext,
+  { request, opened }: { request: Request; opened: OpenAuthorization },
+): Promise<Decision | { location: string }> {
+  const { page, session, asked, scopes, target } = opened;
+  const answer = (error: AuthorizationError) => ({
+    location: errorAddress(target, { error, issuer: context.env.BASE_URL }),
+  });
+  if ("error" in asked) return answer(asked);
+  if (scopes.length === 0) {
+    return answer({ error: "invalid_scope", description: "The client is not registered for any of these scopes" });
+  }
+  const hinted = asked.idTokenHint === null ? null : await verifyOwnJwt(context, asked.idTokenHint, { typ: "JWT" });
+  if (asked.idTokenHint !== null && !hinted) {
+    return answer({ error: "invalid_request", description: "id_token_hint is not an ID token of this issuer" });
+  }
+  const current = await getUser(context);
+  const isOther = Boolean(current && hinted && hinted.sub !== current.id);
+  const demand = signInDemand(context, { asked, page, session });
+  if (asked.prompt.has("none")) {
+    if (!current || isOther || demand.isOpen) return answer(loginRequired);
+    if (!current.mfa.satisfied || current.mustReplacePassword || !session) return answer(interactionRequired);
+    if (!session.consented) return answer(consentRequired);
+  }
+  if (demand.isNew) demandSignIn(context, { page, since: demand.since });
+  const here = new Request(new URL(page, context.origin), { headers: request.headers });
+  const user = await requireUser(context, here);
+  if (isOther) {
+    if (!context.session.accounts.some(({ id }) => id === hinted?.sub)) return answer(loginRequired);
+    throw redirect(detour("/accounts", page), 303);
+  }
+  if (demand.isOpen) throw redirect(detour("/step-up", page), 303);
+  const asks = asked.prompt.has("consent") || asked.prompt.has("select_account") || !session?.consented;
+  return { user, asked, since: demand.since, asks };
+}
+
+type SignInDemand =
+  /** `isOpen`: the person has not signed in since; `isNew`: the demand is not recorded in this browser yet. */
+  { since: number; isOpen: boolean; isNew: boolean } | { since: number | null; isOpen: false; isNew: false };
+
+/** Returns what `prompt=login` and `max_age` require. Once a new sign-in is required, an earlier one never counts. */
+function signInDemand(
+  context: AppLoadContext,
+  { asked, page, session }: { asked: AuthorizationRequest } & Pick<OpenAuthorization, "page" | "session">,
+): SignInDemand {
+  const now = Math.floor(Date.now() / 1_000);
+  const authTime = session?.authTime ?? null;
+  const earliest = asked.maxAge === null ? null : now - asked.maxAge;
+  const isTooOld = earliest !== null && (authTime === null || authTime < earliest);
+  if (!asked.prompt.has("login") && !isTooOld) return { since: earliest, isOpen: false, isNew: false };
+  const known = asked.prompt.has("none") ? null : demandedSince(context, page);
+  const since = known ?? Math.max(now, (authTime ?? 0) + 1);
+  return { since, isOpen: authTime === null || authTime < since, isNew: known === null };
+}
+
+const loginRequired: AuthorizationError = { error: "login_required", description: "The person has to sign in" };
+const interactionRequired: AuthorizationError = {
+  error: "interaction_required",
+  description: "The person’s account demands another step",
+};
+const consentRequired: AuthorizationError = { error: "consent_required", description: "The person has to consent" };
+
+/** Returns the address that tells the client that the person cancelled. */
+export function denialAddress({ target }: OpenAuthorization, { env }: AppLoadContext): string {
+  const error = { error: "access_denied", description: "The person cancelled" } as const;
+  return errorAddress(target, { error, issuer: env.BASE_URL });
+}
+
+/**
+ * Issues a code to the person's session, once the database has judged it again.
+ * @param decision.consents whether they have agreed just now; else they must have before
+ * @returns the address of the answer
+ * @throws Response a redirect to the request's page, where something has changed since it was read
+ * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
+ */
+export async function issueCode(
+  context: AppLoadContext,
+  { opened, decision, consents }: { opened: OpenAuthorization; decision: Decision; consents: boolean },
+): Promise<string> {
+  const { target, page, scopes } = opened;
+  const { asked, since, user } = decision;
+  const { auth } = context.session;
+  if (auth.status !== "authenticated") throw redirect(page, 303);
+  await requireAllowance(context, { action: "handoff", userId: user.id });
+  const code = newOpaqueToken(tokenPrefixes.code);
+  const answer = await callAppFunction(context, {
+    name: "issue_authorization_code",
+    args: {
+      claims: claimsFor(context, auth.claims),
+      client_id: target.clientId,
+      redirect_uri: target.redirectUri,
+      scopes,
+      nonce: asked.nonce,
+      code_challenge: asked.codeChallenge,
+      code_hash: hashOf(code),
+      consents,
+      authenticated_since: since,
+    },
+    schema: z.union([
+      refusalOf(
+        "client",
+        "unauthenticated",
+        "mfa_required",
+        "unavailable",
+        "login_required",
+        "consent_required",
+        "scope",
+      ),
+      z.object({ scopes: z.array(z.string()) }),
+    ]),
+  });
+  if ("refused" in answer) throw answer.refused === "unavailable" ? appsUnavailable(context) : redirect(page, 303);
+  if (demandedSince(context, page) !== null) forgetSignInDemand(context);
+  return codeAddress(target, { code, issuer: context.env.BASE_URL });
+}

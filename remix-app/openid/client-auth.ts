@@ -1,0 +1,153 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { basicCredentials } from "../http/authorization.ts";
+import { countAttempt } from "../satellites/app-client.ts";
+import { hashOf } from "../satellites/tokens.ts";
+
+/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5. */
+export type OAuthErrorCode =
+  | "invalid_request"
+  | "invalid_client"
+  | "invalid_grant"
+  | "invalid_scope"
+  | "invalid_token"
+  | "insufficient_scope"
+  | "unauthorized_client"
+  | "unsupported_grant_type"
+  | "access_denied"
+  | "authorization_pending"
+  | "slow_down"
+  | "expired_token"
+  | "temporarily_unavailable"
+  | "server_error";
+
+/**
+ * Makes the error answer of an OAuth endpoint (RFC 6749 section 5.2).
+ * @param options.description printable ASCII without quotation marks and backslashes
+ * @param options.status 401 for `invalid_client`, else 400, unless set
+ */
+export function oauthError(
+  code: OAuthErrorCode,
+  { status, description, headers }: { status?: number; description: string; headers?: Record<string, string> },
+): Response {
+  return Response.json(
+    { error: code, error_description: description },
+    {
+      status: status ?? (code === "invalid_client" ? 401 : 400),
+      headers: { "Cache-Control": "no-store", Pragma: "no-cache", ...headers },
+    },
+  );
+}
+
+/** A client as it named itself. Each function of the database authenticates it for itself. */
+export interface OpenidClient {
+  id: string;
+  /** SHA-256 of its secret as the Data API takes a bytea; null if it sent none, as public clients do. */
+  secretHash: string | null;
+  /** How it authenticates (RFC 8414 section 2, `token_endpoint_auth_methods_supported`). */
+  method: "client_secret_basic" | "client_secret_post" | "none";
+}
+
+export interface ClientRequest {
+  client: OpenidClient;
+  /** The other parameters. A parameter without a value is absent (RFC 6749 section 3.2). */
+  form: ReadonlyMap<string, string>;
+}
+
+const maxParameters = 50;
+const formType = /^application\/x-www-form-urlencoded\s*(;|$)/i;
+
+/**
+ * Reads the form that a client posts, and who it says it is.
+ * @throws Response an OAuth error: invalid_request, or invalid_client without usable credentials
+ */
+export async function readClientRequest(
+  request: Request,
+  context: Pick<AppLoadContext, "env">,
+): Promise<ClientRequest> {
+  const form = await readParameters(request);
+  const client = clientOf(form, { authorization: request.headers.get("authorization"), context });
+  form.delete("client_secret");
+  return { client, form };
+}
+
+/**
+ * The answer for a client that did not prove itself, whether it is unknown, disabled or its secret wrong. Counts the
+ * attempt; an address with too many gets 429.
+ */
+export async function refuseClient(context: AppLoadContext, { method }: OpenidClient): Promise<Response> {
+  const attempt = await countAttempt(context, { action: "app_secret" });
+  if (!attempt.allowed) {
+    return oauthError("temporarily_unavailable", {
+      status: 429,
+      description: "Too many failed attempts. Wait, then try again",
+      headers: { "Retry-After": String(attempt.retryAfterSeconds) },
+    });
+  }
+  return unknownClient(context, method === "client_secret_basic");
+}
+
+async function readParameters(request: Request): Promise<Map<string, string>> {
+  if (!formType.test(request.headers.get("content-type") ?? "")) {
+    throw oauthError("invalid_request", {
+      description: "Send the parameters as a form, with Content-Type: application/x-www-form-urlencoded",
+    });
+  }
+  const parameters = [...new URLSearchParams(await request.text())];
+  const names = new Set(parameters.map(([name]) => name));
+  if (names.size < parameters.length) {
+    throw oauthError("invalid_request", { description: "Send each parameter once" });
+  }
+  // No text of the database holds NUL.
+  if (parameters.length > maxParameters || parameters.some(([name, value]) => `${name}${value}`.includes("\0"))) {
+    throw oauthError("invalid_request", { description: "The form could not be read" });
+  }
+  return new Map(parameters.filter(([, value]) => value !== ""));
+}
+
+function clientOf(
+  form: ReadonlyMap<string, string>,
+  { authorization, context }: { authorization: string | null; context: Pick<AppLoadContext, "env"> },
+): OpenidClient {
+  const [id, secret] = [form.get("client_id"), form.get("client_secret")];
+  if (form.has("client_assertion") || form.has("client_assertion_type")) {
+    throw oauthError("invalid_client", { description: "Client assertions are not supported" });
+  }
+  if (authorization !== null) {
+    const given = decodedCredentials(authorization);
+    if (!given) throw unknownClient(context, true);
+    // RFC 6749 section 2.3: one method a request.
+    if (secret !== undefined || (id !== undefined && id !== given.id)) {
+      throw oauthError("invalid_request", { description: "Authenticate the client once" });
+    }
+    return { id: given.id, secretHash: hashOf(given.secret), method: "client_secret_basic" };
+  }
+  if (id === undefined) throw unknownClient(context, false);
+  return secret === undefined
+    ? { id, secretHash: null, method: "none" }
+    : { id, secretHash: hashOf(secret), method: "client_secret_post" };
+}
+
+/** Both parts are form-encoded before they become Basic credentials (RFC 6749 section 2.3.1). */
+function decodedCredentials(authorization: string): { id: string; secret: string } | null {
+  const given = basicCredentials(authorization);
+  if (!given) return null;
+  try {
+    const [id, secret] = [formDecoded(given.name), formDecoded(given.secret)];
+    return id.includes("\0") ? null : { id, secret };
+  } catch {
+    return null;
+  }
+}
+
+/** @throws URIError if the text is not form-encoded */
+function formDecoded(text: string): string {
+  return decodeURIComponent(text.replaceAll("+", " "));
+}
+
+/** RFC 6749 section 5.2: a client that used the Authorization header gets a challenge of that scheme. */
+function unknownClient({ env }: Pick<AppLoadContext, "env">, isBasic: boolean): Response {
+  return oauthError("invalid_client", {
+    description: "No enabled client has this id and secret",
+    ...(isBasic && { headers: { "WWW-Authenticate": `Basic realm="${env.BASE_URL}", charset="UTF-8"` } }),
+  });
+}

@@ -1,0 +1,95 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { callAppFunction } from "../satellites/app-database.ts";
+import { revokeSession, signOutAccount } from "../session/sign-out.ts";
+import type { User } from "../session/user.ts";
+import { verifyOwnJwt } from "./signing-keys.ts";
+
+const parameters = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"] as const;
+const maxPathLength = 2_048;
+
+/** The path of a request, for people to come back to. Parameters that mean nothing here are left out. */
+export function logoutPath(query: URLSearchParams): string {
+  const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
+  return `/oauth/logout${known.length > 0 ? `?${new URLSearchParams(known)}` : ""}`;
+}
+
+const hintClaims = z.looseObject({ aud: z.string(), sub: z.uuid(), sid: z.uuid() });
+const meets = z.object({ displayName: z.string(), redirectAllowed: z.boolean(), ofSession: z.boolean() }).nullable();
+
+/** A client's request to sign a person out (OpenID Connect RP-Initiated Logout 1.0 section 2). */
+export interface LogoutRequest {
+  /** Null where no client is named. */
+  displayName: string | null;
+  /** The login that the ID token is of. */
+  login: { sid: string; userId: string } | null;
+  /** Where to go then, as registered, with the client's state; null for our own page. */
+  address: string | null;
+  /** Whether the ID token belongs to a login from this browser's session, so that no confirmation is needed. */
+  isProven: boolean;
+}
+
+/**
+ * Reads a request for a sign-out.
+ * @returns null if it contradicts itself, or if its redirect URI is not registered
+ * @throws Response 503 AUTH_UNAVAILABLE
+ */
+export async function openLogout(context: AppLoadContext, request: Request): Promise<LogoutRequest | null> {
+  const { searchParams } = new URL(request.url);
+  const isRepeated = parameters.some((name) => searchParams.getAll(name).length > 1);
+  if (isRepeated || logoutPath(searchParams).length > maxPathLength || /\0/.test([...searchParams].join("")))
+    return null;
+  const [hint, clientId, redirectUri, state] = parameters.map((name) => searchParams.get(name) || null);
+  // An ID token that has expired still says which login it is of (section 4).
+  const claims = hint ? hintClaims.safeParse(await verifyOwnJwt(context, hint, { typ: "JWT" })).data : undefined;
+  if ((hint && !claims) || (claims && clientId && claims.aud !== clientId)) return null;
+  const named = clientId ?? claims?.aud;
+  if (!named) return redirectUri ? null : { displayName: null, login: null, address: null, isProven: false };
+  const { auth } = context.session;
+  const met = await callAppFunction(context, {
+    name: "read_openid_logout",
+    args: {
+      client_id: named,
+      post_logout_redirect_uri: redirectUri,
+      sid: claims?.sid ?? null,
+      session_id: auth.status === "authenticated" ? auth.claims.session_id : null,
+    },
+    schema: meets,
+  });
+  if (!met || (redirectUri && !met.redirectAllowed)) return null;
+  return {
+    displayName: met.displayName,
+    login: claims ? { sid: claims.sid, userId: claims.sub } : null,
+    address: redirectUri ? withState(redirectUri, state) : null,
+    isProven: met.ofSession,
+  };
+}
+
+function withState(address: string, state: string | null | undefined): string {
+  if (!state) return address;
+  return `${address}${address.includes("?") ? "&" : "?"}${new URLSearchParams({ state })}`;
+}
+
+/**
+ * Signs this browser out of its active account, and ends the login of the ID token where that is theirs.
+ * @throws Response 503 AUTH_UNAVAILABLE where the session may live on
+ */
+export async function signOutForClient(
+  context: AppLoadContext,
+  { user, login }: { user: Pick<User, "id">; login: LogoutRequest["login"] },
+): Promise<void> {
+  if (login?.userId === user.id) {
+    await callAppFunction(context, {
+      name: "end_openid_login",
+      args: { user_id: user.id, sid: login.sid },
+      schema: z.boolean(),
+    });
+  }
+  const { status } = await signOutAccount(context, user.id);
+  if (status === "signed_out") return;
+  if (status === "unavailable" || !(await revokeSession(context))) {
+    throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
+  }
+  context.session.clear();
+}

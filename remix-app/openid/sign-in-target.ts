@@ -1,0 +1,39 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { callAppFunction } from "../satellites/app-database.ts";
+import { readAnswerTarget } from "./authorization-request.ts";
+
+const opened = z
+  .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })
+  .nullable();
+
+/** What the sign-in page shows where it leads on to an OpenID client. */
+export interface OpenidSignIn {
+  appName: string | null;
+  /** The email that the client expects, which anyone may have written. */
+  loginHint: string;
+}
+
+const maxHintLength = 254;
+
+/**
+ * Reads which client a path of ours leads on to; null for paths other than an authorization request.
+ * @throws Response 503 AUTH_UNAVAILABLE
+ */
+export async function readOpenidSignIn(context: AppLoadContext, path: string): Promise<OpenidSignIn | null> {
+  const { pathname, searchParams } = new URL(path || "/", context.origin);
+  if (pathname !== "/oauth/authorize") return null;
+  const target = readAnswerTarget(searchParams);
+  const loginHint = searchParams.get("login_hint") ?? "";
+  const known = target
+    ? await callAppFunction(context, {
+        name: "open_openid_authorization",
+        args: { client_id: target.clientId, redirect_uri: target.redirectUri, scopes: [] },
+        schema: opened,
+      })
+    : null;
+  return {
+    appName: known?.redirectAllowed ? known.client.displayName : null,
+    loginHint: loginHint.length <= maxHintLength && loginHint.includes("@") ? loginHint : "",
+  };
+}

@@ -1,0 +1,98 @@
+import { type CryptoKey, compactVerify, decodeProtectedHeader, importJWK, type JWTPayload, SignJWT } from "jose";
+import type { Env } from "../config/env.server.ts";
+import type { SealedKey } from "./sealed-key.ts";
+import { readStoredKeys, type SigningContext } from "./stored-keys.ts";
+
+const algorithm = "RS256";
+
+/** What a token of the provider is for. It is part of what is signed, so that none passes for another. */
+export type OwnJwtType = "JWT" | "logout+jwt";
+
+/** A key as `/.well-known/jwks.json` publishes it (RFC 7517). */
+export interface PublicKey {
+  kty: "RSA";
+  n: string;
+  e: string;
+  kid: string;
+  alg: typeof algorithm;
+  use: "sig";
+}
+
+interface SigningKeys {
+  published: Pick<SealedKey, "kid" | "publicJwk">[];
+  signing: { kid: string; key: CryptoKey };
+}
+
+/** So short that a key made by another server is known here before its tokens are verified against ours. */
+const cacheMs = 10_000;
+const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
+
+/**
+ * Signs claims with the current key: an ID token (typ `JWT`) or a logout token (typ `logout+jwt`).
+ * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
+ */
+export async function signJwt(
+  context: SigningContext,
+  { typ, claims }: { typ: OwnJwtType; claims: JWTPayload },
+): Promise<string> {
+  const { signing } = await openKeys(context);
+  return new SignJWT(claims).setProtectedHeader({ alg: algorithm, typ, kid: signing.kid }).sign(signing.key);
+}
+
+/**
+ * Returns the published keys: the one that signs, the next one, and those whose tokens may still be in use.
+ * @throws Response 503 as {@link signJwt}
+ */
+export async function publicKeys(context: SigningContext): Promise<PublicKey[]> {
+  const { published } = await openKeys(context);
+  return published.map(({ kid, publicJwk: { kty, n, e } }) => ({ kty, n, e, kid, alg: algorithm, use: "sig" }));
+}
+
+/**
+ * Returns the claims of a token that a published key of this provider has signed for this purpose, else null. Expired
+ * tokens are accepted, as an `id_token_hint` may be one (OpenID Connect RP-Initiated Logout 1.0 section 2).
+ * @throws Response 503 as {@link signJwt}
+ */
+export async function verifyOwnJwt(
+  context: SigningContext,
+  token: string,
+  { typ }: { typ: OwnJwtType },
+): Promise<JWTPayload | null> {
+  const kid = kidOf(token);
+  const key = (await openKeys(context)).published.find((each) => each.kid === kid);
+  if (!key) return null;
+  try {
+    const verified = await compactVerify(token, await importJWK({ ...key.publicJwk }, algorithm), {
+      algorithms: [algorithm],
+    });
+    const claims: JWTPayload = JSON.parse(new TextDecoder().decode(verified.payload));
+    return verified.protectedHeader.typ === typ && claims.iss === context.env.BASE_URL ? claims : null;
+  } catch {
+    return null;
+  }
+}
+
+function kidOf(token: string): string | undefined {
+  try {
+    return decodeProtectedHeader(token).kid;
+  } catch {
+    return undefined;
+  }
+}
+
+function openKeys(context: SigningContext): Promise<SigningKeys> {
+  const { env } = context;
+  const known = cached.get(env);
+  if (known && known.until > Date.now()) return known.keys;
+  const keys = readKeys(context);
+  cached.set(env, { until: Date.now() + cacheMs, keys });
+  keys.catch(() => cached.delete(env));
+  return keys;
+}
+
+async function readKeys(context: SigningContext): Promise<SigningKeys> {
+  const { published, signing } = await readStoredKeys(context);
+  const key = await importJWK(signing.privateJwk, algorithm);
+  if (key instanceof Uint8Array) throw new Error("a signing key is not an RSA key");
+  return { published, signing: { kid: signing.kid, key } };
+}

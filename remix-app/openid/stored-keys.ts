@@ -1,0 +1,122 @@
+import type { JWK } from "jose";
+import { z } from "zod";
+import type { Env } from "../config/env.server.ts";
+import { problem } from "../http/problem.ts";
+import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { createSealedKey, openPrivateJwk, publicRsaJwk, type SealedKey, sealPrivateJwk } from "./sealed-key.ts";
+
+/** A request, or a scheduled task, which has no request id. */
+export interface SigningContext {
+  env: Env;
+  requestId?: string;
+}
+
+const storedKeys = z.array(
+  z.object({
+    kid: z.string(),
+    publicJwk: publicRsaJwk,
+    sealedPrivateJwk: z.string(),
+    sealingKeyId: z.string(),
+    signs: z.boolean(),
+  }),
+);
+
+/** The published keys, and the private key of the one that signs. */
+export interface StoredKeys {
+  published: Pick<SealedKey, "kid" | "publicJwk">[];
+  signing: { kid: string; privateJwk: JWK };
+}
+
+const rings = new WeakMap<Env, Promise<KeyRing>>();
+/** Another server may be first with a key twice: when it makes the first one, and when it replaces that one. */
+const maxReads = 3;
+
+/**
+ * Reads the signing keys. The first key is made here; a key that no secret opens is replaced, so that sign-in at OpenID
+ * clients goes on.
+ * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
+ */
+export async function readStoredKeys(context: SigningContext): Promise<StoredKeys> {
+  const ring = await requireRing(context);
+  for (let reads = 1; reads <= maxReads; reads += 1) {
+    const keys = await call(context, { name: "private.read_signing_keys", schema: storedKeys });
+    const current = keys.find(({ signs }) => signs);
+    const privateJwk = current && (await openPrivateJwk(current, ring));
+    if (privateJwk) return { published: keys, signing: { kid: current.kid, privateJwk } };
+    const key = await createSealedKey(ring);
+    const added = await call(context, {
+      name: "private.replace_signing_key",
+      args: { ...argumentsOf(key), replaces: current?.kid ?? null },
+      schema: z.boolean(),
+    });
+    if (added && current) {
+      console.error(
+        `error request=${idOf(context)} signing key ${current.kid} cannot be opened with APP_SESSION_SECRET or ` +
+          `APP_SESSION_PREVIOUS_SECRETS: ${key.kid} replaces it now`,
+      );
+    }
+  }
+  throw unavailable(context, "No signing key could be read.");
+}
+
+/**
+ * Publishes the next key when it is due, seals keys of an earlier secret with the current one, and deletes retired keys.
+ * Safe to run on several servers at the same time.
+ * @throws Response as {@link readStoredKeys}
+ */
+export async function rotateStoredKeys(context: SigningContext): Promise<void> {
+  const ring = await requireRing(context);
+  if (await call(context, { name: "private.signing_key_is_due", schema: z.boolean() })) {
+    const args = argumentsOf(await createSealedKey(ring));
+    await call(context, { name: "private.add_next_signing_key", args, schema: z.boolean() });
+  }
+  await call(context, { name: "private.delete_retired_signing_keys", schema: z.number() });
+  const keys = await call(context, { name: "private.read_signing_keys", schema: storedKeys });
+  for (const key of keys.filter(({ sealingKeyId }) => sealingKeyId !== ring.current.id)) {
+    const privateJwk = await openPrivateJwk(key, ring);
+    if (!privateJwk) continue;
+    const { kid, sealingKeyId: expected } = key;
+    const { sealedPrivateJwk, sealingKeyId } = await sealPrivateJwk(privateJwk, { kid, ring });
+    await call(context, {
+      name: "private.reseal_signing_key",
+      args: {
+        kid,
+        sealed_private_jwk: sealedPrivateJwk,
+        sealing_key_id: sealingKeyId,
+        expected_sealing_key_id: expected,
+      },
+      schema: z.boolean(),
+    });
+  }
+}
+
+function requireRing(context: SigningContext): Promise<KeyRing> {
+  const { env } = context;
+  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: earlier = [] } = env;
+  if (current === undefined) {
+    throw unavailable(context, "This platform is not set up for apps: APP_SESSION_SECRET is not set.");
+  }
+  const ring = rings.get(env) ?? openKeyRing([current, ...earlier], "OpenID signing keys");
+  rings.set(env, ring);
+  return ring;
+}
+
+function argumentsOf({ kid, publicJwk, sealedPrivateJwk, sealingKeyId }: SealedKey) {
+  return { kid, public_jwk: publicJwk, sealed_private_jwk: sealedPrivateJwk, sealing_key_id: sealingKeyId };
+}
+
+function call<Schema extends z.ZodType>(
+  context: SigningContext,
+  options: { name: `private.${string}`; args?: object; schema: Schema },
+): Promise<z.output<Schema>> {
+  return callFunction({ env: context.env, requestId: idOf(context) }, options);
+}
+
+function unavailable(context: SigningContext, detail: string): Response {
+  return problem("UNAVAILABLE", { requestId: idOf(context), detail });
+}
+
+function idOf({ requestId = "none" }: SigningContext): string {
+  return requestId;
+}

@@ -1,0 +1,111 @@
+import { createHash } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { requireAppKeys } from "../satellites/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
+import { hashOf, refreshByAnyKey, successorBytes } from "../satellites/tokens.ts";
+import { type ClientRequest, oauthError, readClientRequest, refuseClient } from "./client-auth.ts";
+import {
+  hashesOf,
+  type IssuedTokens,
+  issuedTokens,
+  newTokenPair,
+  type TokenPair,
+  tokenPrefixes,
+  tokenResponse,
+} from "./token-response.ts";
+
+const answered = z.union([refusalOf("unauthenticated", "token", "scope", "unavailable"), issuedTokens]);
+type Answered = z.output<typeof answered>;
+
+/**
+ * Answers `POST /oauth/token` (RFC 6749 section 3.2).
+ * @throws Response an OAuth error; 503 if the database does not answer
+ */
+export async function answerTokenRequest(context: AppLoadContext, request: Request): Promise<Response> {
+  const asked = await readClientRequest(request, context);
+  switch (asked.form.get("grant_type")) {
+    case "authorization_code":
+      return redeemCode(context, asked);
+    case "refresh_token":
+      return refresh(context, asked);
+    case undefined:
+      throw oauthError("invalid_request", { description: "grant_type is required" });
+    default:
+      throw oauthError("unsupported_grant_type", { description: "This grant_type is not supported" });
+  }
+}
+
+async function redeemCode(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
+  const [code, redirectUri] = [required(form, "code"), required(form, "redirect_uri")];
+  const verifier = required(form, "code_verifier");
+  // RFC 7636 section 4.1.
+  if (!/^[A-Za-z0-9._~-]{43,128}$/.test(verifier)) {
+    throw oauthError("invalid_request", { description: "code_verifier must have 43 to 128 unreserved characters" });
+  }
+  const pair = newTokenPair();
+  const answer = await callAppFunction(context, {
+    name: "redeem_authorization_code",
+    args: {
+      client_id: client.id,
+      secret_hash: client.secretHash,
+      code_hash: hashOf(code),
+      redirect_uri: redirectUri,
+      code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+      ...hashesOf(pair),
+    },
+    schema: answered,
+  });
+  return issued(context, { client, answer, pair });
+}
+
+async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
+  const refreshToken = required(form, "refresh_token");
+  const scope = form.get("scope");
+  const { successor } = await requireAppKeys(context);
+  const { answer, pair } = await refreshByAnyKey(successor, async (key) => {
+    const derive = (part: string) => successorBytes(refreshToken, { key, part }).toString("base64url");
+    const pair: TokenPair = {
+      accessToken: tokenPrefixes.access + derive("openid access"),
+      refreshToken: tokenPrefixes.refresh + derive("openid refresh"),
+    };
+    const { access_hash, refresh_hash: successor_hash } = hashesOf(pair);
+    const answer = await callAppFunction(context, {
+      name: "refresh_openid_tokens",
+      args: {
+        client_id: client.id,
+        secret_hash: client.secretHash,
+        refresh_hash: hashOf(refreshToken),
+        scopes: scope === undefined ? null : scope.split(" ").filter(Boolean),
+        access_hash,
+        successor_hash,
+      },
+      schema: answered,
+    });
+    return { answer, pair };
+  });
+  return issued(context, { client, answer, pair });
+}
+
+async function issued(
+  context: AppLoadContext,
+  { client, answer, pair }: Pick<ClientRequest, "client"> & { answer: Answered; pair: TokenPair },
+): Promise<Response> {
+  if (!("refused" in answer)) return tokenResponse(context, { issued: answer satisfies IssuedTokens, pair });
+  switch (answer.refused) {
+    case "unauthenticated":
+      throw await refuseClient(context, client);
+    case "unavailable":
+      throw appsUnavailable(context);
+    case "scope":
+      throw oauthError("invalid_scope", { description: "The login does not have these scopes" });
+    case "token":
+      throw oauthError("invalid_grant", { description: "The code or token is invalid, used, expired or revoked" });
+  }
+}
+
+function required(form: ReadonlyMap<string, string>, name: string): string {
+  const value = form.get(name);
+  if (value) return value;
+  throw oauthError("invalid_request", { description: `${name} is required` });
+}

@@ -1,0 +1,91 @@
+import { createHash } from "node:crypto";
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { signJwt } from "./signing-keys.ts";
+
+/** Prefixes of what clients hold. The database keeps SHA-256 hashes alone. */
+export const tokenPrefixes = { access: "gho_", refresh: "ghr_", code: "ghc_" } as const;
+
+const idTokenSeconds = 3_600;
+
+/** The texts of an access token and of the refresh token next to it. */
+export interface TokenPair {
+  accessToken: string;
+  refreshToken: string;
+}
+
+/** Makes a pair of 256 random bits each. */
+export function newTokenPair(): TokenPair {
+  return { accessToken: newOpaqueToken(tokenPrefixes.access), refreshToken: newOpaqueToken(tokenPrefixes.refresh) };
+}
+
+/** Returns a pair's hashes as `private.issue_openid_tokens` takes them. */
+export function hashesOf({ accessToken, refreshToken }: TokenPair): { access_hash: string; refresh_hash: string } {
+  return { access_hash: hashOf(accessToken), refresh_hash: hashOf(refreshToken) };
+}
+
+const second = z.number().int().nonnegative();
+
+/** The answer of `private.issue_openid_tokens` and `private.add_openid_tokens`; times in seconds since 1970. */
+export const issuedTokens = z.object({
+  sid: z.uuid(),
+  sub: z.uuid(),
+  clientId: z.string(),
+  scopes: z.array(z.string()),
+  nonce: z.string().nullish(),
+  authTime: second.nullable(),
+  acr: z.string(),
+  amr: z.array(z.string()),
+  issuedAt: second,
+  expiresAt: second,
+  refreshable: z.boolean(),
+});
+export type IssuedTokens = z.output<typeof issuedTokens>;
+
+/**
+ * Makes the successful answer of the token endpoint (RFC 6749 section 5.1), with an ID token if the scopes include
+ * `openid`. The ID token identifies the person by `sub` only: name and email are at the userinfo endpoint (OpenID Connect
+ * Core 1.0 section 5.4).
+ */
+export async function tokenResponse(
+  context: Pick<AppLoadContext, "env" | "requestId">,
+  { issued, pair }: { issued: IssuedTokens; pair: TokenPair },
+): Promise<Response> {
+  const { scopes, issuedAt, expiresAt, refreshable } = issued;
+  const body = {
+    access_token: pair.accessToken,
+    token_type: "Bearer",
+    expires_in: expiresAt - issuedAt,
+    scope: scopes.join(" "),
+    ...(refreshable && { refresh_token: pair.refreshToken }),
+    ...(scopes.includes("openid") && { id_token: await signIdToken(context, { issued, pair }) }),
+  };
+  return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
+}
+
+function signIdToken(
+  context: Pick<AppLoadContext, "env" | "requestId">,
+  { issued, pair }: { issued: IssuedTokens; pair: TokenPair },
+): Promise<string> {
+  const { sub, sid, clientId, issuedAt, authTime, nonce, acr, amr } = issued;
+  const claims = {
+    iss: context.env.BASE_URL,
+    sub,
+    aud: clientId,
+    exp: issuedAt + idTokenSeconds,
+    iat: issuedAt,
+    sid,
+    acr,
+    at_hash: halfHashOf(pair.accessToken),
+    ...(authTime !== null && { auth_time: authTime }),
+    ...(amr.length > 0 && { amr }),
+    ...(nonce && { nonce }),
+  };
+  return signJwt(context, { typ: "JWT", claims });
+}
+
+/** The left half of a token's SHA-256, as RS256 takes it (OpenID Connect Core 1.0 section 3.1.3.6). */
+function halfHashOf(token: string): string {
+  return createHash("sha256").update(token).digest().subarray(0, 16).toString("base64url");
+}

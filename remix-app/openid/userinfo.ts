@@ -1,0 +1,57 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { openidBearerToken } from "../http/authorization.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
+import { hashOf } from "../satellites/tokens.ts";
+import { oauthError } from "./client-auth.ts";
+
+const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
+
+/**
+ * Answers `/oauth/userinfo` (OpenID Connect Core 1.0 section 5.3) for a token in the Authorization header or, posted as a
+ * form, in the body (RFC 6750 sections 2.1 and 2.2).
+ * @throws Response 400, 401 or 403 as RFC 6750 section 3.1; 503 if the policy or the database does not answer
+ */
+export async function answerUserinfo(context: AppLoadContext, request: Request): Promise<Response> {
+  const token = await tokenOf(request);
+  const claims = await callAppFunction(context, {
+    name: "read_openid_userinfo",
+    args: { access_hash: hashOf(token) },
+    schema: answered,
+  });
+  if (!("refused" in claims)) return Response.json(claims, { headers: { "Cache-Control": "no-store" } });
+  switch (claims.refused) {
+    case "unavailable":
+      throw appsUnavailable(context);
+    case "scope":
+      throw refuse("insufficient_scope", { status: 403, description: "The token lacks the scope openid" });
+    default:
+      throw refuse("invalid_token", { status: 401, description: "The access token is invalid, expired or revoked" });
+  }
+}
+
+async function tokenOf(request: Request): Promise<string> {
+  const authorization = request.headers.get("authorization");
+  const isForm = request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded") ?? false;
+  const posted =
+    request.method === "POST" && isForm ? new URLSearchParams(await request.text()).getAll("access_token") : [];
+  if (authorization !== null && posted.length > 0) {
+    throw refuse("invalid_request", { status: 400, description: "Send the access token once" });
+  }
+  if (authorization === null && posted.length === 0) {
+    // RFC 6750 section 3.1: a request without a token learns of no error.
+    throw new Response(null, { status: 401, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  const token = authorization === null ? posted[0] : openidBearerToken(authorization);
+  if (token && posted.length < 2) return token;
+  throw refuse("invalid_token", { status: 401, description: "The access token is invalid, expired or revoked" });
+}
+
+function refuse(
+  error: "invalid_request" | "invalid_token" | "insufficient_scope",
+  { status, description }: { status: number; description: string },
+): Response {
+  const scope = error === "insufficient_scope" ? ', scope="openid"' : "";
+  const challenge = `Bearer error="${error}", error_description="${description}"${scope}`;
+  return oauthError(error, { status, description, headers: { "WWW-Authenticate": challenge } });
+}

@@ -1,0 +1,91 @@
+import { useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { isForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { authorizationPath, isResumed } from "../../openid/authorization-request.ts";
+import { type AuthorizationFault, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import { rightsOfScopes } from "../../openid/client-rights.ts";
+import { shownAs } from "../../session/user.ts";
+import { AppConsent } from "../../ui/app-consent.tsx";
+import { pageTitle } from "../../ui/brand.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { LeavePage } from "../../ui/leave-page.tsx";
+
+// OpenID Connect Core 1.0 section 3.1.2.1: clients may send people here by a form of theirs.
+export const handle: RouteHandle = { takesForeignForms: true };
+export const meta = pageTitle("Sign in to an app");
+
+/** The authorization endpoint: answers the client immediately if no decision is needed, otherwise asks. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const opened = await openAuthorization(context, request);
+  if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
+  const decision = await prepareDecision(context, { request, opened });
+  const { displayName, page, scopes, target } = opened;
+  if ("location" in decision || !decision.asks) {
+    const address =
+      "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
+    if (!isResumed(new URL(request.url).searchParams)) throw redirect(address, 303);
+    return data({ kind: "leave" as const, address, displayName });
+  }
+  const { user } = decision;
+  return data({
+    kind: "ask" as const,
+    displayName,
+    place: placeOf(target.redirectUri),
+    rights: rightsOfScopes(scopes),
+    account: { id: user.id, email: shownAs(user) },
+    others: context.session.accounts.filter(({ id }) => id !== user.id),
+    here: page,
+    action: page.replace("/oauth/authorize", "/oauth/authorize/decision"),
+  });
+}
+
+/** Turns a request that another site posts into a GET, which has the visitor's session. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = isForm(request) ? await request.formData().catch(() => null) : null;
+  const fields = z.array(z.tuple([z.string(), z.string()])).safeParse([...(form ?? [])]);
+  const query = new URLSearchParams(fields.data ?? []);
+  throw redirect(new URL(authorizationPath(query, { resumed: false }), context.origin).href, 303);
+}
+
+/** Names the place that a redirect URI leads to. */
+function placeOf(redirectUri: string): string {
+  const url = URL.parse(redirectUri);
+  return url?.host || "an app on this device";
+}
+
+const faults: Record<AuthorizationFault, { title: string; lead: (name: string) => string }> = {
+  unreadable: {
+    title: "This sign-in link is incomplete",
+    lead: () => "It doesn’t say which app it’s for, or where to continue. Go back to the app and try again.",
+  },
+  unknown_client: {
+    title: "This app isn’t registered",
+    lead: () => "The page that sent you here doesn’t belong to an app we know. Nothing was shared with it.",
+  },
+  client_disabled: {
+    title: "This app is turned off",
+    lead: (name) => `You can’t sign in to ${name} until it’s turned on again. Contact the app’s owner.`,
+  },
+  redirect_uri: {
+    title: "This sign-in link isn’t valid",
+    lead: (name) =>
+      `It leads to an address that isn’t registered for ${name}. Nothing was shared. Contact the app’s owner.`,
+  },
+};
+
+export default function AuthorizePage() {
+  const shown = useLoaderData<typeof loader>();
+  if (shown.kind === "leave") return <LeavePage {...shown} />;
+  if (shown.kind === "ask") return <AppConsent {...shown} tellsApp />;
+  const { title, lead } = faults[shown.fault];
+  return (
+    <EntryPage title={title} lead={lead(shown.displayName ?? "the app")} themeSwitch={false}>
+      <ButtonLink href="/" variant="primary" className="w-full">
+        Go to home
+      </ButtonLink>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,31 @@
+import { useActionData } from "@remix-run/react";
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { denialAddress, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import { pageTitle } from "../../ui/brand.ts";
+import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
+
+export const handle: RouteHandle = { methods: ["POST"] };
+export const meta = pageTitle("Sign in to an app");
+
+/** Takes the decision of the authorization page. This address has the same query. */
+export async function action({ request, context }: ActionFunctionArgs): Promise<Departure> {
+  const { search } = new URL(request.url);
+  const ask = () => redirect(`/oauth/authorize${search}`, 303);
+  const opened = await openAuthorization(context, request);
+  if ("fault" in opened) throw ask();
+  const form = await readForm(request, context);
+  const { displayName } = opened;
+  if (form.get("decision") === "cancel") return { address: denialAddress(opened, context), displayName };
+  const decision = await prepareDecision(context, { request, opened });
+  if ("location" in decision) return { address: decision.location, displayName };
+  // Another tab may have switched accounts since the page named one. prompt=none never shows the page.
+  if (form.get("accountId") !== decision.user.id || decision.asked.prompt.has("none")) throw ask();
+  return { address: await issueCode(context, { opened, decision, consents: true }), displayName };
+}
+
+export default function DecisionPage() {
+  const departure = useActionData<typeof action>();
+  return departure ? <LeavePage {...departure} /> : null;
+}

@@ -1,0 +1,10 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { answerIntrospection } from "../../openid/token-inspection.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
+
+/** `POST /oauth/introspect`. */
+export function action({ request, context }: ActionFunctionArgs) {
+  return answerIntrospection(context, request);
+}

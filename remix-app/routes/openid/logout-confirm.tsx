@@ -1,0 +1,28 @@
+import { useActionData } from "@remix-run/react";
+import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { openLogout, signOutForClient } from "../../openid/rp-logout.ts";
+import { getUser } from "../../session/user.ts";
+import { pageTitle } from "../../ui/brand.ts";
+import { LeavePage, SignedOutPage } from "../../ui/leave-page.tsx";
+
+export const handle: RouteHandle = { methods: ["POST"] };
+export const meta = pageTitle("Sign out");
+
+/** Signs out once the person has confirmed it. This address has the query of the sign-out page. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const ask = () => redirect(`/oauth/logout${new URL(request.url).search}`, 303);
+  const asked = await openLogout(context, request);
+  if (!asked) throw ask();
+  await readForm(request, context);
+  const user = await getUser(context);
+  if (user) await signOutForClient(context, { user, login: asked.login });
+  const { address, displayName } = asked;
+  return address && displayName ? { address, displayName } : null;
+}
+
+export default function LogoutConfirmPage() {
+  const departure = useActionData<typeof action>();
+  return departure ? <LeavePage {...departure} /> : <SignedOutPage />;
+}

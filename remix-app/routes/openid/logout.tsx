@@ -1,0 +1,79 @@
+import { useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { isForm } from "../../http/form.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { logoutPath, openLogout, signOutForClient } from "../../openid/rp-logout.ts";
+import { getUser, shownAs } from "../../session/user.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Address } from "../../ui/address.tsx";
+import { pageTitle } from "../../ui/brand.ts";
+import { Button, ButtonLink } from "../../ui/button.tsx";
+import { EntryPage } from "../../ui/entry-page.tsx";
+import { SignedOutPage } from "../../ui/leave-page.tsx";
+
+// OpenID Connect RP-Initiated Logout 1.0 section 2: clients may send people here by a form of theirs.
+export const handle: RouteHandle = { takesForeignForms: true, target: false };
+export const meta = pageTitle("Sign out");
+
+/** Signs out at a client's request. Asks first, unless the ID token belongs to a login from this session. */
+export async function loader({ request, context }: LoaderFunctionArgs) {
+  const asked = await openLogout(context, request);
+  if (!asked) return data({ kind: "fault" as const }, { status: 400 });
+  const { displayName, address, isProven } = asked;
+  const user = await getUser(context);
+  if (user && !isProven) {
+    const action = logoutPath(new URL(request.url).searchParams).replace("/oauth/logout", "/oauth/logout/confirm");
+    return data({ kind: "ask" as const, displayName, email: shownAs(user), action });
+  }
+  if (user) await signOutForClient(context, { user, login: asked.login });
+  if (address) throw redirect(address, 303);
+  return data({ kind: "done" as const });
+}
+
+/** Turns a request that another site posts into a GET, which has the visitor's session. */
+export async function action({ request, context }: ActionFunctionArgs) {
+  const form = isForm(request) ? await request.formData().catch(() => null) : null;
+  const fields = z.array(z.tuple([z.string(), z.string()])).safeParse([...(form ?? [])]);
+  throw redirect(new URL(logoutPath(new URLSearchParams(fields.data ?? [])), context.origin).href, 303);
+}
+
+export default function LogoutPage() {
+  const shown = useLoaderData<typeof loader>();
+  if (shown.kind === "ask") {
+    const { displayName, email, action } = shown;
+    return (
+      <EntryPage
+        title="Sign out?"
+        lead={displayName ? `${displayName} asks to sign you out here, too.` : "You’ll be signed out in this browser."}
+        themeSwitch={false}
+      >
+        <p>
+          Signed in as{" "}
+          <strong className="font-semibold">
+            <Address>{email}</Address>
+          </strong>
+          .
+        </p>
+        <AccountForm action={action} data-once>
+          <Button className="w-full">Sign out</Button>
+        </AccountForm>
+        <ButtonLink href="/" variant="quiet" className="w-full">
+          Stay signed in
+        </ButtonLink>
+      </EntryPage>
+    );
+  }
+  if (shown.kind === "done") return <SignedOutPage />;
+  return (
+    <EntryPage
+      title="This sign-out link isn’t valid"
+      lead="It doesn’t belong to an app we know, or leads to an address that isn’t registered for it. You weren’t signed out."
+      themeSwitch={false}
+    >
+      <ButtonLink href="/" className="w-full">
+        Go to home
+      </ButtonLink>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,10 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { answerTokenRequest } from "../../openid/token-endpoint.ts";
+
+export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
+
+/** `POST /oauth/token`. */
+export function action({ request, context }: ActionFunctionArgs) {
+  return answerTokenRequest(context, request);
+}

@@ -1,0 +1,55 @@
+import { afterEach, expect, test, vi } from "vitest";
+import { createCookieJar } from "../http/cookies.ts";
+import { demandedSince, demandSignIn, forgetSignInDemand } from "./sign-in-demand.ts";
+
+const page = "/oauth/authorize?client_id=a&prompt=login";
+const now = 1_800_000_000;
+const contextOf = (cookie: string, key = "sb_secret_test") => ({
+  env: { SUPABASE_SECRET_KEY: key },
+  jar: createCookieJar(cookie),
+  origin: "https://gatehouse.test",
+});
+
+/** What the browser holds of a demand, as its Cookie header has it. */
+function demand({ since = now, key = "sb_secret_test" } = {}): string {
+  const context = contextOf("", key);
+  demandSignIn(context, { page, since });
+  return context.jar.setCookieHeaders()[0]?.split(";")[0] ?? "";
+}
+
+const sinceOf = (cookie: string, at = page) => demandedSince(contextOf(cookie), at);
+
+afterEach(() => void vi.useRealTimers());
+
+test("a demand is its page's, however the query is spelled, and of no other page", () => {
+  vi.useFakeTimers({ now: now * 1_000 });
+  expect(sinceOf(demand())).toBe(now);
+  expect(sinceOf(demand(), "/oauth/authorize?client_id=%61&prompt=login")).toBe(now);
+  expect(sinceOf(demand(), "/oauth/authorize?client_id=a")).toBeNull();
+  expect(sinceOf("")).toBeNull();
+});
+
+test("a demand cannot be moved to an earlier second, and only our key makes one", () => {
+  vi.useFakeTimers({ now: now * 1_000 });
+  const [name = "", value = ""] = demand().split("=");
+  const moved = `${name}=${value.replace(String(now), String(now - 60))}`;
+  for (const cookie of [moved, `${name}=${now}.`, `${name}=NaN.x`, `${name}=`, demand({ key: "another" })])
+    expect(sinceOf(cookie), cookie).toBeNull();
+});
+
+test.each([
+  [599, now],
+  [600, null],
+])("a demand lasts ten minutes: %i s later it is %j", (seconds, expected) => {
+  const cookie = demand();
+  vi.useFakeTimers({ now: (now + seconds) * 1_000 });
+  expect(sinceOf(cookie)).toBe(expected);
+});
+
+test("a demand that was met is forgotten", () => {
+  vi.useFakeTimers({ now: now * 1_000 });
+  const context = contextOf(demand());
+  forgetSignInDemand(context);
+  expect(demandedSince(context, page)).toBeNull();
+  expect(context.jar.setCookieHeaders()).toEqual([expect.stringContaining("Max-Age=0")]);
+});

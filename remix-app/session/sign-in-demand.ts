@@ -1,0 +1,37 @@
+import type { Env } from "../config/env.server.ts";
+import { cookies } from "../http/cookie-table.ts";
+import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
+import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
+
+type DemandContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
+
+/**
+ * Records in this browser that a page accepts only a sign-in or step-up made at or after a second, as when an app
+ * requires a new one. The record is signed and names the page, so a changed address starts a new demand.
+ * @param page a path of ours, with its query
+ */
+export function demandSignIn(context: DemandContext, { page, since }: { page: string; since: number }): void {
+  const signature = signatureOf(context, { page, since }).toString("base64url");
+  writeCookie(context, cookies.signInDemand, { value: `${since}.${signature}` });
+}
+
+/** Returns the second since which a page requires a sign-in, or null if it recorded no demand within ten minutes. */
+export function demandedSince(context: DemandContext, page: string): number | null {
+  const [since = "", signature = ""] = readCookie(context, cookies.signInDemand).split(".");
+  const second = Number(since);
+  if (!Number.isSafeInteger(second)) return null;
+  if (!isSignature(signature, signatureOf(context, { page, since: second }))) return null;
+  const isCurrent = second > Date.now() / 1_000 - (cookies.signInDemand.maxAgeSeconds ?? 0);
+  return isCurrent ? second : null;
+}
+
+/** Removes a demand that was met, so that the same address starts a new one. */
+export function forgetSignInDemand(context: DemandContext): void {
+  clearCookie(context, cookies.signInDemand);
+}
+
+function signatureOf({ env, origin }: DemandContext, { page, since }: { page: string; since: number }): Buffer {
+  // In canonical form: Remix re-encodes the query of an address.
+  const { pathname, searchParams } = new URL(page, origin);
+  return hmac(derivedKey(env, "sign-in demand"), `${since} ${pathname}?${searchParams}`);
+}

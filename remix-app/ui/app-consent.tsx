@@ -1,0 +1,71 @@
+import { Form } from "@remix-run/react";
+import { detour } from "../http/redirect-target.ts";
+import { AccountChoices, type ListedAccount } from "./account-choices.tsx";
+import { Address } from "./address.tsx";
+import { Button, ButtonLink } from "./button.tsx";
+import { EntryPage } from "./entry-page.tsx";
+import { ErrorSummary } from "./error-summary.tsx";
+
+export interface AppConsentProps {
+  displayName: string;
+  /** Where the person will be signed in, such as the app's host. */
+  place: string;
+  /** What the app will be able to see and do. */
+  rights: readonly string[];
+  account: { id: string; email: string };
+  /** The browser's other accounts. */
+  others: readonly ListedAccount[];
+  /** The path of this page, to come back to with another account. */
+  here: string;
+  /** Where the decision is posted; this page by default. */
+  action?: string;
+  /** Whether cancelling is reported to the app; otherwise it leads to Home. */
+  tellsApp?: boolean;
+  message?: string | undefined;
+}
+
+/** Asks before an app learns who someone is. Shows its name, host and rights, and the account. */
+export function AppConsent(props: AppConsentProps) {
+  const { displayName, place, rights, account, others, here, action, tellsApp = false, message } = props;
+  const target = action === undefined ? {} : { action };
+  return (
+    <EntryPage title={`Sign in to ${displayName}`} lead={`You’ll be signed in at ${place}.`}>
+      <ErrorSummary id="continue-error" form={message} />
+      <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
+        <h2 id="rights" className="font-medium">
+          {displayName} will be able to
+        </h2>
+        <ul className="list-disc space-y-1 pl-5">
+          {rights.map((right) => (
+            <li key={right}>{right}</li>
+          ))}
+        </ul>
+        <p className="text-muted">You can disconnect it at any time under Connected apps in your security settings.</p>
+      </section>
+      <Form method="post" {...target} data-once>
+        <input type="hidden" name="accountId" value={account.id} />
+        <Button className="w-full">
+          <Address>{`Continue as ${account.email}`}</Address>
+        </Button>
+      </Form>
+      <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
+      <div className="space-y-1">
+        <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
+          Use another account
+        </ButtonLink>
+        {tellsApp ? (
+          <Form method="post" {...target} data-once>
+            <input type="hidden" name="decision" value="cancel" />
+            <Button variant="quiet" className="w-full">
+              Cancel
+            </Button>
+          </Form>
+        ) : (
+          <ButtonLink href="/" variant="quiet" className="w-full">
+            Cancel
+          </ButtonLink>
+        )}
+      </div>
+    </EntryPage>
+  );
+}

@@ -1,0 +1,168 @@
+import { randomBytes } from "node:crypto";
+import * as oauth from "oauth4webapi";
+import { hashOf } from "../../remix-app/satellites/tokens.ts";
+import type { Browser } from "../../remix-app/testing/browser.ts";
+import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { query } from "./people.ts";
+import { readStack } from "./stack.ts";
+
+const { base } = readStack();
+
+/** A registered OpenID client; a public one has no secret. */
+export interface TestClient {
+  id: string;
+  client: oauth.Client;
+  auth: oauth.ClientAuth;
+  secret: string | null;
+  redirectUri: string;
+}
+
+export const server: oauth.AuthorizationServer = {
+  issuer: base,
+  authorization_endpoint: `${base}/oauth/authorize`,
+  token_endpoint: `${base}/oauth/token`,
+  userinfo_endpoint: `${base}/oauth/userinfo`,
+  introspection_endpoint: `${base}/oauth/introspect`,
+  revocation_endpoint: `${base}/oauth/revoke`,
+  jwks_uri: `${base}/.well-known/jwks.json`,
+  authorization_response_iss_parameter_supported: true,
+};
+
+/** For requests of a client on loopback, from an address that no other test comes from. */
+export const loopback = {
+  [oauth.allowInsecureRequests]: true,
+  headers: { "x-forwarded-for": newAddress() },
+} as const;
+
+/** Registers an OpenID client of its own for a test. */
+export async function createOpenidClient({
+  scopes = ["profile"],
+  isPublic = false,
+  redirectUris = ["https://client.example/callback"],
+  postLogoutRedirectUris = [] as string[],
+} = {}): Promise<TestClient> {
+  const name = `client-${randomBytes(8).toString("hex")}`;
+  const secret = isPublic ? null : randomBytes(32).toString("base64url");
+  await query(
+    `with app as (
+       insert into private.apps (name, display_name, kind, scopes) values ($1, 'Charts', 'openid', $2) returning id
+     ), client as (
+       insert into private.openid_clients (app_id, is_public, redirect_uris, post_logout_redirect_uris)
+       select id, $3, $4, $5 from app
+     )
+     insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null`,
+    [name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret)],
+  );
+  return {
+    id: name,
+    client: { client_id: name },
+    auth: secret === null ? oauth.None() : oauth.ClientSecretBasic(secret),
+    secret,
+    redirectUri: redirectUris[0] ?? "",
+  };
+}
+
+/** A request for authorization, and what its client keeps of it. */
+export interface Asked {
+  client: TestClient;
+  path: string;
+  verifier: string;
+  state: string;
+  nonce: string;
+}
+
+/** Prepares a request for authorization. @param given parameters to add or replace; undefined leaves one out */
+export async function ask(
+  client: TestClient,
+  given: Readonly<Record<string, string | undefined>> = {},
+): Promise<Asked> {
+  const [verifier, state, nonce] = [
+    oauth.generateRandomCodeVerifier(),
+    oauth.generateRandomState(),
+    oauth.generateRandomNonce(),
+  ];
+  const parameters: Record<string, string | undefined> = {
+    client_id: client.id,
+    redirect_uri: client.redirectUri,
+    response_type: "code",
+    scope: "openid",
+    state,
+    nonce,
+    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: "S256",
+    ...given,
+  };
+  const known = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return { client, verifier, state, nonce, path: `/oauth/authorize?${new URLSearchParams(known)}` };
+}
+
+type Answer = Awaited<ReturnType<Browser["get"]>>;
+
+/** Where an answer of the authorization endpoint leads: by a redirect, or by the page that leads on. */
+export function leadsTo({ location, text }: Pick<Answer, "location" | "text">): URL | null {
+  const refresh = /http-equiv="refresh" content="0;url=([^"]+)"/i.exec(text)?.[1]?.replaceAll("&amp;", "&");
+  const address = location ?? refresh;
+  return address ? new URL(address, base) : null;
+}
+
+/** The form by which a consent page is answered. */
+export function decisionForm(text: string): { action: string; accountId: string } | null {
+  const form = /<form[^>]*action="([^"]*\/oauth\/authorize\/decision[^"]*)".*?name="accountId" value="([^"]+)"/s.exec(
+    text,
+  );
+  return form ? { action: (form[1] ?? "").replaceAll("&amp;", "&"), accountId: form[2] ?? "" } : null;
+}
+
+/** Goes through an authorization as somebody who consents. @returns the address at the client */
+export async function consent(browser: Browser, { path }: Pick<Asked, "path">): Promise<URL> {
+  const page = await browser.get(path);
+  const form = decisionForm(page.text);
+  const address = leadsTo(form ? await browser.post(form.action, { accountId: form.accountId }) : page);
+  if (!address) throw new Error(`the authorization answered ${page.status}: ${page.words}`);
+  return address;
+}
+
+/** What an authorization leads to at the client, checked against state and issuer. */
+export function answerAt(asked: Asked, address: URL): URLSearchParams {
+  return oauth.validateAuthResponse(server, asked.client.client, address, asked.state);
+}
+
+/** Redeems a code. */
+export function redeem(asked: Asked, { address, verifier = asked.verifier }: { address: URL; verifier?: string }) {
+  const { client, auth, redirectUri } = asked.client;
+  return oauth.authorizationCodeGrantRequest(
+    server,
+    client,
+    auth,
+    answerAt(asked, address),
+    redirectUri,
+    verifier,
+    loopback,
+  );
+}
+
+/** Signs in at a client as somebody who consents, and redeems the code. */
+export async function signInAt(
+  browser: Browser,
+  client: TestClient,
+  given: Readonly<Record<string, string | undefined>> = {},
+): Promise<{ asked: Asked; tokens: oauth.TokenEndpointResponse; claims: oauth.IDToken | undefined }> {
+  const asked = await ask(client, given);
+  const response = await redeem(asked, { address: await consent(browser, asked) });
+  const tokens = await oauth.processAuthorizationCodeResponse(server, client.client, response, {
+    expectedNonce: "nonce" in given ? (given.nonce ?? oauth.expectNoNonce) : asked.nonce,
+  });
+  return { asked, tokens, claims: oauth.getValidatedIdTokenClaims(tokens) };
+}
+
+/** Refreshes tokens. @returns the response, not yet read */
+export function refresh({ client, auth }: TestClient, token: string | undefined, scope?: string): Promise<Response> {
+  const options = scope === undefined ? loopback : { ...loopback, additionalParameters: { scope } };
+  return oauth.refreshTokenGrantRequest(server, client, auth, token ?? "", options);
+}
+
+/** The claims behind an access token, or the status of the refusal. */
+export async function userinfo({ client }: TestClient, token: string): Promise<Record<string, unknown> | number> {
+  const response = await oauth.userInfoRequest(server, client, token, loopback);
+  return response.ok ? response.json() : response.status;
+}

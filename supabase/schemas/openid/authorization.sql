@@ -1,0 +1,252 @@
+-- The authorization endpoint: which client asks for what, what the person has granted before, and the code that is issued.
+
+-- Definer: asks the identity backend's tables and the rule of required MFA, which the service role may not.
+create or replace function private.open_openid_authorization(
+  client_id text, redirect_uri text, scopes text[], claims jsonb default null
+) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  client private.openid_clients;
+  proved record;
+  granted text[];
+begin
+  select * into app from private.apps a where a.name = open_openid_authorization.client_id and a.kind = 'openid';
+  if not found then
+    return null;
+  end if;
+  select * into client from private.openid_clients c where c.app_id = app.id;
+  granted := private.openid_scopes(app.id, open_openid_authorization.scopes);
+  -- Claims of nobody name no session.
+  select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  return jsonb_build_object(
+    'client', jsonb_build_object('name', app.name, 'displayName', app.display_name, 'enabled', app.enabled),
+    'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
+    'scopes', to_jsonb(granted),
+    'session', case when proved.refused is null then jsonb_build_object(
+      'authTime', floor(extract(epoch from (
+        private.openid_authentication_of(open_openid_authorization.claims, proved.proof, proved.valid_until is not null)
+      ).auth_time))::bigint,
+      'consented', private.has_openid_consent(
+        (proved.proof).user_id, client, granted, open_openid_authorization.redirect_uri
+      )
+    ) end
+  );
+end
+$$;
+comment on function private.open_openid_authorization(text, text, text[], jsonb) is
+  'What an authorization request meets, changing nothing: {client: {name, displayName, enabled}, redirectAllowed, scopes, '
+  'session: {authTime, consented} | null}, or null for an unknown client. session is null without claims, and where their '
+  'session could not be issued a code.';
+
+-- Definer: as open_openid_authorization.
+create or replace function private.issue_authorization_code(
+  claims jsonb,
+  client_id text,
+  redirect_uri text,
+  scopes text[],
+  nonce text,
+  code_challenge text,
+  code_hash bytea,
+  consents boolean,
+  authenticated_since bigint default null
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  client private.openid_clients;
+  proved record;
+  authentication private.openid_authentication;
+  granted text[];
+begin
+  -- Held, so that turning the app off waits for this code and revokes it, or is waited for. Apps are locked before
+  -- accounts.
+  select * into app
+  from private.apps a
+  where a.name = issue_authorization_code.client_id and a.kind = 'openid' and a.enabled
+  for share;
+  if not found then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select * into client from private.openid_clients c where c.app_id = app.id;
+  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
+  select * into proved from private.session_proof(issue_authorization_code.claims);
+  if proved.refused is not null then
+    return jsonb_build_object('refused', proved.refused);
+  end if;
+  -- A session that may only replace its password gets nothing else.
+  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  authentication := private.openid_authentication_of(
+    issue_authorization_code.claims, proved.proof, proved.valid_until is not null
+  );
+  if authenticated_since is not null
+    and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
+    return jsonb_build_object('refused', 'login_required');
+  end if;
+  granted := private.openid_scopes(app.id, issue_authorization_code.scopes);
+  if cardinality(granted) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  if consents then
+    insert into private.openid_consents as c (user_id, app_id, scopes)
+    values ((proved.proof).user_id, app.id, granted)
+    on conflict (user_id, app_id) do update
+    set
+      scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
+      granted_at = now();
+  elsif not private.has_openid_consent(
+    (proved.proof).user_id, client, granted, issue_authorization_code.redirect_uri
+  ) then
+    return jsonb_build_object('refused', 'consent_required');
+  end if;
+  insert into private.authorization_codes (
+    code_hash, app_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce, code_challenge, expires_at
+  )
+  values (
+    issue_authorization_code.code_hash, app.id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
+    issue_authorization_code.code_challenge, now() + interval '60 seconds'
+  );
+  return jsonb_build_object('scopes', to_jsonb(granted));
+end
+$$;
+comment on function private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint) is
+  'Issues a code for 60 seconds to the session of verified claims: {scopes}, or {refused: client | unauthenticated | '
+  'mfa_required | unavailable | login_required | consent_required | scope}. consents: the person has agreed just now, which '
+  'is remembered. authenticated_since: the second since which they must have signed in or confirmed it.';
+
+create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
+  returns private.openid_authentication
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select row(
+    to_timestamp(greatest(proof.primary_second, proof.second_factor_second)),
+    case when proof.second_factor_second is null then 'aal1' else 'aal2' end,
+    array(
+      select distinct m.value
+      from (
+        -- The identity backend's `otp` is a mailed code, a mailed link or a phone's approval, and the registry has no
+        -- value for an identity provider.
+        select case e.entry ->> 'method' when 'password' then 'pwd' when 'passkey' then 'hwk' end
+        from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
+          as e (entry)
+        union all
+        select case e.entry ->> 'method' when 'totp' then 'otp' when 'mfa/phone' then 'sms' when 'mfa/webauthn' then 'hwk' end
+        from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
+          as e (entry)
+        where proof.second_factor_second is not null and not by_approval
+        union all
+        select case when by_approval then 'mca' end
+        union all
+        select case when proof.second_factor_second is not null then 'mfa' end
+      ) as m (value)
+      where m.value is not null
+      order by m.value
+    )
+  )::private.openid_authentication
+$$;
+comment on function private.openid_authentication_of(jsonb, private.mfa_proof, boolean) is
+  'The claims auth_time, acr and amr (RFC 8176) of a session: its latest sign-in or second factor. by_approval: the second '
+  'factor was proved on a phone.';
+
+create or replace function private.openid_scopes(app_id uuid, requested text[]) returns text[]
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select array(
+    select unnest(requested)
+    intersect
+    select unnest(
+      array['openid', 'offline_access']
+      || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
+      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read']))
+    )
+    from private.apps a
+    where a.id = openid_scopes.app_id
+    order by 1
+  )
+$$;
+comment on function private.openid_scopes(uuid, text[]) is
+  'Of the requested scopes those that an OpenID client is registered for; all others are dropped.';
+
+create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from unnest(client.redirect_uris) as r (registered)
+    where r.registered = uri
+      or (client.is_public and private.loopback_without_port(r.registered) = private.loopback_without_port(uri))
+  )
+$$;
+comment on function private.is_openid_redirect_uri(private.openid_clients, text) is
+  'Whether a redirect URI is registered for the client, as an exact string. On a loopback address, a public client may use '
+  'any port (RFC 8252 section 7.3).';
+
+create or replace function private.loopback_without_port(uri text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)'
+      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]))(:[0-9]{1,5})?', '\1')
+  end
+$$;
+comment on function private.loopback_without_port(text) is 'A loopback redirect URI without its port; null for any other URI.';
+
+create or replace function private.has_openid_consent(
+  user_id uuid, client private.openid_clients, scopes text[], redirect_uri text
+) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select not (
+      -- Another program of the same computer can pretend to be the client (RFC 8252 section 8.6).
+      client.is_public
+      and (has_openid_consent.redirect_uri !~ '^https?://' or private.is_loopback_redirect(has_openid_consent.redirect_uri))
+    )
+    and exists (
+      select
+      from private.openid_consents c
+      where c.user_id = has_openid_consent.user_id
+        and c.app_id = client.app_id
+        and c.scopes @> has_openid_consent.scopes
+    )
+$$;
+comment on function private.has_openid_consent(uuid, private.openid_clients, text[], text) is
+  'Whether a person has granted the client all these scopes before. Never for a public client on the person''s own device.';
+
+create or replace function private.is_loopback_redirect(uri text) returns boolean
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
+$$;
+comment on function private.is_loopback_redirect(text) is 'Whether a redirect URI leads to the device of the browser.';

@@ -1,0 +1,27 @@
+create or replace function private.authenticate_openid_client(client_id text, secret_hash bytea)
+  returns table (id uuid, name text, scopes text[], is_public boolean)
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select a.id, a.name, a.scopes, c.is_public
+  from private.apps a
+  join private.openid_clients c on c.app_id = a.id
+  where a.name = authenticate_openid_client.client_id
+    and a.kind = 'openid'
+    and a.enabled
+    and case
+      when c.is_public then authenticate_openid_client.secret_hash is null
+      else exists (
+        select
+        from private.app_secrets s
+        where s.app_id = a.id
+          and s.secret_hash = authenticate_openid_client.secret_hash
+          and (s.expires_at is null or s.expires_at > now())
+      )
+    end
+$$;
+comment on function private.authenticate_openid_client(text, bytea) is
+  'The enabled OpenID client that an id and a secret''s SHA-256 stand for; a public client has no secret. No row for '
+  'unknown, wrong, expired or disabled. For definers; granted to nobody.';

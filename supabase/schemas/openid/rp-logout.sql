@@ -1,0 +1,51 @@
+-- Sign-out at the wish of an OpenID client (OpenID Connect RP-Initiated Logout 1.0).
+
+-- Definer: logins are granted to nobody.
+create or replace function private.read_openid_logout(
+  client_id text, post_logout_redirect_uri text, sid uuid, session_id uuid
+) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'displayName', a.display_name,
+    'redirectAllowed', a.enabled and exists (
+      select
+      from unnest(c.post_logout_redirect_uris) as r (uri)
+      where r.uri = read_openid_logout.post_logout_redirect_uri
+    ),
+    'ofSession', exists (
+      select
+      from private.openid_grants g
+      where g.id = read_openid_logout.sid
+        and g.app_id = a.id
+        and (g.proof).session_id = read_openid_logout.session_id
+    )
+  )
+  from private.apps a
+  join private.openid_clients c on c.app_id = a.id
+  where a.name = read_openid_logout.client_id and a.kind = 'openid'
+$$;
+comment on function private.read_openid_logout(text, text, uuid, uuid) is
+  'What a sign-out at a client''s wish meets: {displayName, redirectAllowed, ofSession}, or null for an unknown client. '
+  'ofSession: the login of the ID token came of this very session.';
+
+-- Definer: as read_openid_logout.
+create or replace function private.end_openid_login(user_id uuid, sid uuid) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(end_openid_login.user_id);
+  update private.openid_grants g
+  set revoked_at = now()
+  where g.id = end_openid_login.sid and g.user_id = end_openid_login.user_id and g.revoked_at is null;
+  return found;
+end
+$$;
+comment on function private.end_openid_login(uuid, uuid) is
+  'Ends a person''s login at an OpenID client. False if it has ended before, or is not theirs.';

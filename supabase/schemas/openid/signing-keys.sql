@@ -1,0 +1,146 @@
+-- The keys that sign ID tokens and logout tokens. Private keys are sealed by the web server; the database only keeps them.
+
+create or replace function private.read_signing_keys() returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(
+    jsonb_build_object(
+      'kid', k.kid,
+      'publicJwk', k.public_jwk,
+      'sealedPrivateJwk', k.sealed_private_jwk,
+      'sealingKeyId', k.sealing_key_id,
+      'signs', k.kid is not distinct from private.current_signing_key()
+    )
+    order by k.signs_from desc, k.kid
+  ), '[]')
+  from private.signing_keys k
+  where k.retires_at is null or k.retires_at > now()
+$$;
+comment on function private.read_signing_keys() is
+  'Returns the published keys, the newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. One at most signs.';
+
+create or replace function private.current_signing_key() returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select k.kid
+  from private.signing_keys k
+  where k.signs_from <= clock_timestamp()
+  order by k.signs_from desc, k.kid
+  limit 1
+$$;
+comment on function private.current_signing_key() is 'Returns the kid of the key that signs now, or null before the first one.';
+
+create or replace function private.replace_signing_key(
+  kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text, replaces text default null
+) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  from_time timestamptz;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('private.signing_keys', 0));
+  if private.current_signing_key() is distinct from replaces then
+    return false;
+  end if;
+  from_time := clock_timestamp();
+  -- A key that has yet to sign could take over from this one, and may not open either.
+  delete from private.signing_keys k where k.signs_from > from_time;
+  -- Servers that do not share a secret replace each other's keys: the published set stays small.
+  delete from private.signing_keys k
+  where k.kid not in (select n.kid from private.signing_keys n order by n.signs_from desc limit 5);
+  update private.signing_keys k
+  set retires_at = from_time + interval '1 day'
+  where k.retires_at is null or k.retires_at > from_time + interval '1 day';
+  insert into private.signing_keys (kid, public_jwk, sealed_private_jwk, sealing_key_id, created_at, signs_from)
+  values (
+    replace_signing_key.kid, replace_signing_key.public_jwk, replace_signing_key.sealed_private_jwk,
+    replace_signing_key.sealing_key_id, from_time, from_time
+  );
+  return true;
+end
+$$;
+comment on function private.replace_signing_key(text, jsonb, text, text, text) is
+  'Adds a key that signs from now on: the first one, or one in place of a key that cannot be opened (replaces). Earlier keys '
+  'stay published for a day. False if another caller was first.';
+
+create or replace function private.signing_key_is_due() returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(max(k.signs_from) <= now() - interval '89 days', false) from private.signing_keys k
+$$;
+comment on function private.signing_key_is_due() is
+  'Whether the next key is to be published: a day before the newest one has signed for 90 days. False before the first key.';
+
+create or replace function private.add_next_signing_key(
+  kid text, public_jwk jsonb, sealed_private_jwk text, sealing_key_id text
+) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  takes_over_at timestamptz := now() + interval '1 day';
+begin
+  perform pg_advisory_xact_lock(hashtextextended('private.signing_keys', 0));
+  if not private.signing_key_is_due() then
+    return false;
+  end if;
+  update private.signing_keys k
+  set retires_at = takes_over_at + interval '1 day'
+  where k.retires_at is null;
+  insert into private.signing_keys (kid, public_jwk, sealed_private_jwk, sealing_key_id, signs_from)
+  values (
+    add_next_signing_key.kid, add_next_signing_key.public_jwk, add_next_signing_key.sealed_private_jwk,
+    add_next_signing_key.sealing_key_id, takes_over_at
+  );
+  return true;
+end
+$$;
+comment on function private.add_next_signing_key(text, jsonb, text, text) is
+  'Publishes the next key, which signs from tomorrow; the one before retires a day later, long after its last token has '
+  'expired. False if no key is due.';
+
+create or replace function private.reseal_signing_key(
+  kid text, sealed_private_jwk text, sealing_key_id text, expected_sealing_key_id text
+) returns boolean
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with resealed as (
+    update private.signing_keys k
+    set sealed_private_jwk = reseal_signing_key.sealed_private_jwk, sealing_key_id = reseal_signing_key.sealing_key_id
+    where k.kid = reseal_signing_key.kid and k.sealing_key_id = reseal_signing_key.expected_sealing_key_id
+    returning 1
+  )
+  select exists (select from resealed)
+$$;
+comment on function private.reseal_signing_key(text, text, text, text) is
+  'Keeps a private key sealed by the current secret in place of an earlier one''s. False if it is sealed otherwise by now.';
+
+create or replace function private.delete_retired_signing_keys() returns integer
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  with deleted as (
+    delete from private.signing_keys k where k.retires_at <= now() returning 1
+  )
+  select count(*)::integer from deleted
+$$;
+comment on function private.delete_retired_signing_keys() is 'Deletes the keys that are no longer published. Returns how many.';

@@ -1,0 +1,375 @@
+-- Tokens of OpenID clients: issuing them for a login, refreshing them, and what they open. A login (private.openid_grants)
+-- holds what its tokens share; whether its proof still holds is checked at every use.
+
+create or replace function private.issue_openid_tokens(login private.openid_grants, access_hash bytea, refresh_hash bytea)
+  returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  opened private.openid_grants;
+begin
+  insert into private.openid_grants as g (source_id, app_id, user_id, proof, authentication, scopes, nonce, ends_at)
+  values (
+    login.source_id, login.app_id, login.user_id, login.proof, login.authentication, login.scopes, login.nonce,
+    least(now() + interval '30 days', login.ends_at)
+  )
+  returning g.* into opened;
+  return private.add_openid_tokens(opened, opened.scopes, issue_openid_tokens.access_hash, issue_openid_tokens.refresh_hash)
+    || jsonb_build_object('nonce', opened.nonce);
+end
+$$;
+comment on function private.issue_openid_tokens(private.openid_grants, bytea, bytea) is
+  'Opens a login and issues its first tokens. login.ends_at may be null, which means 30 days; id and created_at are '
+  'ignored. Returns what private.add_openid_tokens returns, with the nonce. For definers; granted to nobody.';
+
+create or replace function private.add_openid_tokens(
+  login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
+) returns jsonb
+  language sql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+  insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
+  values (
+    login.id,
+    add_openid_tokens.scopes,
+    add_openid_tokens.access_hash,
+    least(now() + interval '1 hour', login.ends_at),
+    -- The only scope that stands for a refresh token (OpenID Connect Core 1.0 section 11).
+    case when 'offline_access' = any (login.scopes) then add_openid_tokens.refresh_hash end
+  )
+  returning private.describe_openid_tokens(login, t)
+$$;
+comment on function private.add_openid_tokens(private.openid_grants, text[], bytea, bytea) is
+  'Issues the next tokens of a login and describes them. For definers; granted to nobody.';
+
+create or replace function private.describe_openid_tokens(login private.openid_grants, token private.openid_tokens)
+  returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'sid', login.id,
+    'sub', login.user_id,
+    'clientId', a.name,
+    'scopes', to_jsonb(token.scopes),
+    'authTime', floor(extract(epoch from (login.authentication).auth_time))::bigint,
+    'acr', (login.authentication).acr,
+    'amr', to_jsonb((login.authentication).amr),
+    'issuedAt', floor(extract(epoch from token.created_at))::bigint,
+    'expiresAt', floor(extract(epoch from token.access_expires_at))::bigint,
+    'refreshable', token.refresh_hash is not null
+  )
+  from private.apps a
+  where a.id = login.app_id
+$$;
+comment on function private.describe_openid_tokens(private.openid_grants, private.openid_tokens) is
+  'What a token response and its ID token say: {sid, sub, clientId, scopes, authTime, acr, amr, issuedAt, expiresAt, '
+  'refreshable}, times in seconds since 1970.';
+
+-- Definer: clients' secrets and proofs are granted to nobody.
+create or replace function private.redeem_authorization_code(
+  client_id text,
+  secret_hash bytea,
+  code_hash bytea,
+  redirect_uri text,
+  code_challenge text,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+  code private.authorization_codes;
+  login private.openid_grants;
+  standing text;
+begin
+  select a.id into client
+  from private.authenticate_openid_client(redeem_authorization_code.client_id, redeem_authorization_code.secret_hash) a;
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.lock_app_credentials(c.user_id)
+  from private.authorization_codes c
+  where c.code_hash = redeem_authorization_code.code_hash and c.app_id = client.id;
+  select * into code
+  from private.authorization_codes c
+  where c.code_hash = redeem_authorization_code.code_hash and c.app_id = client.id
+  for update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if code.redeemed_at is not null then
+    -- RFC 6749 section 4.1.2: one of the two users is not the client.
+    update private.openid_grants g set revoked_at = now() where g.source_id = code.id and g.revoked_at is null;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if code.revoked_at is not null
+    or code.expires_at <= now()
+    or code.valid_until <= now()
+    or code.redirect_uri <> coalesce(redeem_authorization_code.redirect_uri, '')
+    or code.code_challenge <> coalesce(redeem_authorization_code.code_challenge, '') then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(code.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  update private.authorization_codes c set redeemed_at = now() where c.id = code.id;
+  login.source_id := code.id;
+  login.app_id := code.app_id;
+  login.user_id := code.user_id;
+  login.proof := code.proof;
+  login.authentication := code.authentication;
+  login.scopes := code.scopes;
+  login.nonce := code.nonce;
+  login.ends_at := code.valid_until;
+  return private.issue_openid_tokens(login, redeem_authorization_code.access_hash, redeem_authorization_code.refresh_hash);
+end
+$$;
+comment on function private.redeem_authorization_code(text, bytea, bytea, text, text, bytea, bytea) is
+  'Redeems an authorization code once: what private.issue_openid_tokens returns, or {refused: unauthenticated | token | '
+  'unavailable}. code_challenge is what the verifier hashes to. A second use revokes the login of the first.';
+
+-- Definer: as redeem_authorization_code.
+create or replace function private.refresh_openid_tokens(
+  client_id text,
+  secret_hash bytea,
+  refresh_hash bytea,
+  scopes text[],
+  access_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+  login private.openid_grants;
+  token private.openid_tokens;
+  granted text[];
+  standing text;
+begin
+  select a.id into client
+  from private.authenticate_openid_client(refresh_openid_tokens.client_id, refresh_openid_tokens.secret_hash) a;
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.lock_app_credentials(g.user_id)
+  from private.openid_tokens t
+  join private.openid_grants g on g.id = t.grant_id
+  where t.refresh_hash = refresh_openid_tokens.refresh_hash and g.app_id = client.id;
+  select t.* into token from private.openid_tokens t where t.refresh_hash = refresh_openid_tokens.refresh_hash for update;
+  select g.* into login
+  from private.openid_grants g
+  where g.id = token.grant_id and g.app_id = client.id and g.revoked_at is null and g.ends_at > now()
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if token.refreshed_at <= now() - interval '30 seconds' then
+    -- Used again after its grace: one of the two users is not the client (RFC 9700 section 4.14.2).
+    update private.openid_grants g set revoked_at = now() where g.id = login.id;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(login.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  granted := private.openid_scopes(client.id, login.scopes);
+  if not coalesce(refresh_openid_tokens.scopes, granted) <@ granted or cardinality(granted) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  if token.refreshed_at is not null then
+    -- A concurrent caller within the grace receives the same successor.
+    return coalesce(
+      (
+        select private.describe_openid_tokens(login, t)
+        from private.openid_tokens t
+        where t.access_hash = refresh_openid_tokens.access_hash and t.refresh_hash = successor_hash
+      ),
+      jsonb_build_object('refused', 'token')
+    );
+  end if;
+  update private.openid_tokens t set refreshed_at = now() where t.id = token.id;
+  return private.add_openid_tokens(
+    login, coalesce(refresh_openid_tokens.scopes, granted), refresh_openid_tokens.access_hash, successor_hash
+  );
+end
+$$;
+comment on function private.refresh_openid_tokens(text, bytea, bytea, text[], bytea, bytea) is
+  'Uses a refresh token once for its successor: what private.add_openid_tokens returns, the same for all callers within '
+  '30 seconds; a later use revokes the login. Or {refused: unauthenticated | token | scope | unavailable}. scopes may '
+  'narrow those of the login for this access token. The successor is derived from the token by a key of the web server.';
+
+create or replace function private.live_openid_token(access_hash bytea)
+  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select g, t, private.openid_scopes(a.id, t.scopes)
+  from private.openid_tokens t
+  join private.openid_grants g on g.id = t.grant_id
+  join private.apps a on a.id = g.app_id and a.enabled
+  where t.access_hash = live_openid_token.access_hash
+    and t.access_expires_at > now()
+    and g.revoked_at is null
+    and g.ends_at > now()
+$$;
+comment on function private.live_openid_token(bytea) is
+  'An access token, its login, and the scopes that the registration still allows. Does not check the login''s proof. For '
+  'definers; granted to nobody.';
+
+-- Definer: proofs are granted to nobody, and the identity backend's tables are not the service role's.
+create or replace function private.read_openid_userinfo(access_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  held record;
+  standing text;
+begin
+  select (l.login).user_id, (l.login).proof, l.scopes into held
+  from private.live_openid_token(read_openid_userinfo.access_hash) l;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  standing := private.proof_status(held.proof);
+  if standing <> 'good' then
+    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  if not 'openid' = any (held.scopes) then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  return (
+    select jsonb_strip_nulls(
+      jsonb_build_object('sub', u.id)
+      || case when 'profile' = any (held.scopes)
+        then jsonb_build_object('name', p.display_name, 'picture', p.avatar_url)
+        else '{}'
+      end
+      || case when 'email' = any (held.scopes) and u.email is not null
+        then jsonb_build_object('email', u.email, 'email_verified', u.email_confirmed_at is not null)
+        else '{}'
+      end
+    )
+    from auth.users u
+    left join public.profiles p on p.id = u.id
+    where u.id = held.user_id
+  );
+end
+$$;
+comment on function private.read_openid_userinfo(bytea) is
+  'The claims that an access token opens (OpenID Connect Core 1.0 section 5.3), or {refused: token | scope | unavailable}.';
+
+-- Definer: as read_openid_userinfo.
+create or replace function private.introspect_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+  held record;
+  standing text;
+begin
+  select a.id, a.is_public into client
+  from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a;
+  if not found or client.is_public then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select f.* into held
+  from (
+    select l.login, l.token, l.scopes, (l.token).access_expires_at as expires_at, true as is_access
+    from private.live_openid_token(introspect_openid_token.token_hash) l
+    union all
+    select g, t, private.openid_scopes(g.app_id, g.scopes), g.ends_at, false
+    from private.openid_tokens t
+    join private.openid_grants g on g.id = t.grant_id
+    where t.refresh_hash = introspect_openid_token.token_hash
+      and t.refreshed_at is null
+      and g.revoked_at is null
+      and g.ends_at > now()
+  ) as f
+  where (f.login).app_id = client.id;
+  if not found then
+    return jsonb_build_object('active', false);
+  end if;
+  standing := private.proof_status((held.login).proof);
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' then
+    return jsonb_build_object('active', false);
+  end if;
+  return jsonb_build_object(
+    'active', true,
+    'isAccess', held.is_access,
+    'sub', (held.login).user_id,
+    'sid', (held.login).id,
+    'scopes', to_jsonb(held.scopes),
+    'issuedAt', floor(extract(epoch from (held.token).created_at))::bigint,
+    'expiresAt', floor(extract(epoch from held.expires_at))::bigint
+  );
+end
+$$;
+comment on function private.introspect_openid_token(text, bytea, bytea) is
+  'What a token is worth now, to the confidential client that holds it (RFC 7662): {active, isAccess, sub, sid, scopes, '
+  'issuedAt, expiresAt}, {active: false}, or {refused: unauthenticated | unavailable}.';
+
+-- Definer: as redeem_authorization_code.
+create or replace function private.revoke_openid_token(client_id text, secret_hash bytea, token_hash bytea) returns boolean
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+begin
+  select a.id into client
+  from private.authenticate_openid_client(revoke_openid_token.client_id, revoke_openid_token.secret_hash) a;
+  if not found then
+    return false;
+  end if;
+  perform private.lock_app_credentials(g.user_id)
+  from private.openid_tokens t
+  join private.openid_grants g on g.id = t.grant_id
+  where revoke_openid_token.token_hash in (t.access_hash, t.refresh_hash) and g.app_id = client.id;
+  update private.openid_tokens t
+  set access_expires_at = now()
+  from private.openid_grants g
+  where t.access_hash = revoke_openid_token.token_hash
+    and t.access_expires_at > now()
+    and g.id = t.grant_id
+    and g.app_id = client.id;
+  update private.openid_grants g
+  set revoked_at = now()
+  from private.openid_tokens t
+  where t.refresh_hash = revoke_openid_token.token_hash
+    and t.grant_id = g.id
+    and g.app_id = client.id
+    and g.revoked_at is null;
+  return true;
+end
+$$;
+comment on function private.revoke_openid_token(text, bytea, bytea) is
+  'Revokes an access token, or with a refresh token its login; does nothing for a token of another client (RFC 7009). '
+  'False if the client did not authenticate.';

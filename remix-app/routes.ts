@@ -116,6 +116,9 @@ export default [
   route("admin/apps/new", "routes/admin/apps-new.tsx"),
   route("admin/apps/:name", "routes/admin/app.tsx"),
   route("admin/apps/:name/:step", "routes/admin/app-change.tsx"),
+  route("admin/openid-clients/new", "routes/admin/openid-clients-new.tsx"),
+  route("admin/openid-clients/:name", "routes/admin/openid-client.tsx"),
+  route("admin/openid-clients/:name/:step", "routes/admin/openid-client-change.tsx"),
   route("admin/approvals", "routes/admin/approvals.tsx"),
   route("admin/workspaces", "routes/admin/workspaces.tsx"),
   route("admin/workspaces/:workspaceId", "routes/admin/workspace.tsx"),
@@ -202,6 +205,9 @@ export default [
   route("docs/api/:area/:tag", "routes/docs/tag.tsx"),
 
   route(".well-known/passkey-endpoints", "routes/sign-in/passkey-endpoints.ts"),
+  route(".well-known/openid-configuration", "routes/openid/discovery.ts"),
+  route(".well-known/oauth-authorization-server", "routes/openid/discovery.ts", { id: "oauth-authorization-server" }),
+  route(".well-known/jwks.json", "routes/openid/jwks.ts"),
 
   // A satellite's own; each answers on satellites alone, the first at their root.
   route("satellite", "routes/satellite/home.tsx"),

@@ -15,6 +15,19 @@ const database = createClient(url, secretKey, { auth: { persistSession: false, a
   "private",
 );
 
+const client = z.object({
+  name: z.string(),
+  displayName: z.string(),
+  enabled: z.boolean(),
+  isPublic: z.boolean(),
+  scopes: z.array(z.string()),
+  redirectUris: z.array(z.string()),
+  postLogoutRedirectUris: z.array(z.string()),
+  logoutUrl: z.string().nullable(),
+  allowsDeviceGrant: z.boolean(),
+});
+const answered = z.object({ refused: z.string().optional() });
+
 const listed = z.object({
   name: z.string(),
   displayName: z.string(),
@@ -38,6 +51,10 @@ async function run(command: AppCommand): Promise<void> {
         const facts = [app.kind, app.enabled ? "enabled" : "disabled", ...app.origins, app.scopes.join(" ")];
         console.log(`${app.name} (${app.displayName}): ${facts.filter(Boolean).join(", ")}`);
       }
+      for (const each of z.array(client).parse(await call("list_openid_clients", {}))) {
+        const facts = ["openid", each.enabled ? "enabled" : "disabled", ...each.redirectUris, each.scopes.join(" ")];
+        console.log(`${each.name} (${each.displayName}): ${facts.filter(Boolean).join(", ")}`);
+      }
       return;
     }
     case "add": {
@@ -51,7 +68,37 @@ async function run(command: AppCommand): Promise<void> {
         secret_hash: hashOf(secret),
         reason: command.reason,
       });
+      if (command.logoutUrl !== null) await setLogoutUrl({ ...command, logoutUrl: command.logoutUrl });
       console.log(`${command.name} is registered. Its secret, shown this once:\n\n  APP_SECRET=${secret}\n`);
+      return;
+    }
+    case "add-client": {
+      const { verb: _, ...asked } = command;
+      const secret = command.isPublic ? null : newOpaqueToken("");
+      await changeClients("add_openid_client", { ...asked, secretHash: secret && hashOf(secret) });
+      console.log(
+        secret === null
+          ? `${command.name} is registered as a public client: it has no secret, and proves itself by PKCE.`
+          : `${command.name} is registered. Its secret, shown this once:\n\n  client_id=${command.name}\n  client_secret=${secret}\n`,
+      );
+      return;
+    }
+    case "show":
+      return show(command.name);
+    case "change": {
+      const { name, reason, changes, isPublicRequired } = command;
+      const known = await readClient(name);
+      if (known) {
+        if (isPublicRequired && !known.isPublic) throw new Error("Private-use schemes are for public clients only.");
+        await changeClients("change_openid_client", { name, reason, ...changes });
+      } else {
+        const { logoutUrl, ...others } = changes;
+        if (logoutUrl === undefined || Object.keys(others).length > 0) {
+          throw new Error(`${name} is not an OpenID client: change sets its --logout-url alone.`);
+        }
+        await setLogoutUrl({ name, logoutUrl, reason });
+      }
+      console.log(`${name} is changed.`);
       return;
     }
     case "rotate-secret": {
@@ -80,6 +127,53 @@ async function run(command: AppCommand): Promise<void> {
   }
 }
 
+async function readClient(name: string): Promise<z.infer<typeof client> | null> {
+  return client.nullable().parse(await call("read_openid_client", { client_id: name }));
+}
+
+async function show(name: string): Promise<void> {
+  const known = await readClient(name);
+  if (known) {
+    const lines = [
+      ["kind", known.isPublic ? "openid, public" : "openid"],
+      ["enabled", known.enabled ? "yes" : "no"],
+      ["scopes", known.scopes.join(" ")],
+      ...known.redirectUris.map((uri) => ["redirect URI", uri]),
+      ...known.postLogoutRedirectUris.map((uri) => ["post-logout redirect URI", uri]),
+      ["logout URL", known.logoutUrl ?? "none"],
+      ["device grant", known.allowsDeviceGrant ? "allowed" : "not allowed"],
+    ];
+    console.log(
+      [`${known.name} (${known.displayName})`, ...lines.map(([what, fact]) => `  ${what}: ${fact}`)].join("\n"),
+    );
+    return;
+  }
+  const app = listed
+    .extend({ logoutUrl: z.string().nullable() })
+    .nullable()
+    .parse(await call("read_app", { app_name: name }));
+  if (!app) throw unknown(name);
+  const lines = [
+    ["kind", app.kind],
+    ["enabled", app.enabled ? "yes" : "no"],
+    ["scopes", app.scopes.join(" ")],
+    ...app.origins.map((origin) => ["origin", origin]),
+    ["logout URL", app.logoutUrl ?? "none"],
+  ];
+  console.log([`${app.name} (${app.displayName})`, ...lines.map(([what, fact]) => `  ${what}: ${fact}`)].join("\n"));
+}
+
+async function setLogoutUrl({ name, logoutUrl, reason }: { name: string; logoutUrl: string | null; reason: string }) {
+  if (!(await call("set_app_logout_url", { app_name: name, logout_url: logoutUrl, reason }))) throw unknown(name);
+}
+
+async function changeClients(name: string, change: Record<string, unknown>): Promise<void> {
+  const { refused } = answered.parse(await call(name, { change }));
+  if (refused === undefined) return;
+  if (refused === "taken") throw new Error("An app of that name is registered already.");
+  throw new Error("The registry does not take this. Check the scopes and the URIs.");
+}
+
 function unknown(name: string): Error {
   return new Error(`There is no app called ${name}. See them with: npm run app -- list`);
 }
@@ -90,6 +184,10 @@ async function call(name: string, args: Record<string, unknown>): Promise<unknow
   if (!error) return data;
   if (error.code === "23505") throw new Error("An app of that name, or with that origin, is registered already.");
   if (error.code === "23514")
-    throw new Error("The registry does not take this: an internal app has no gateway scopes.");
+    throw new Error(
+      name === "rotate_app_secret"
+        ? "The registry does not take this: a public client has no secret."
+        : "The registry does not take this: an internal app has no gateway scopes.",
+    );
   throw new Error(`The registry did not answer (${error.code || "no connection"}). Is the project running?`);
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
+import { logoutUrlFault } from "../openid/client-uris.ts";
 import { appScopes } from "../satellites/app-rights.ts";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import { callFunction } from "../supabase/data-api.ts";
@@ -16,6 +17,7 @@ const appSchema = z.object({
   enabled: z.boolean(),
   scopes: z.array(z.string()),
   origins: z.array(z.string()),
+  logoutUrl: z.string().nullable(),
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
   secrets: z.array(z.object({ createdAt: z.string(), expiresAt: z.string().nullable() })),
   createdAt: z.string(),
@@ -23,13 +25,15 @@ const appSchema = z.object({
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;
-const listedSchema = z.array(appSchema.omit({ secrets: true, version: true }).extend({ secrets: z.number() }));
+const listedSchema = z.array(
+  appSchema.omit({ secrets: true, version: true, logoutUrl: true }).extend({ secrets: z.number() }),
+);
 export type ListedApp = z.infer<typeof listedSchema>[number];
 
 /** What is done to an app, by the last part of the address. */
 export type AppStep = "edit" | "enable" | "disable" | "rotate" | "link" | "unlink";
 
-const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
+export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
 
 const maxOrigins = 20;
 
@@ -45,22 +49,33 @@ const origins = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
+export const appName = z
+  .string()
+  .trim()
+  .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
+  .refine((name) => !["web", "central", "new"].includes(name), "web, central and new are reserved. Choose another name");
+
+/** Where an app learns of ended logins; empty for none. */
+export const logoutUrl = z
+  .string()
+  .trim()
+  .default("")
+  .transform((text, context) => {
+    const fault = text === "" ? null : logoutUrlFault(text);
+    if (fault) context.addIssue({ code: "custom", message: fault });
+    return text === "" ? null : text;
+  });
+
 /** The forms of the registry. Scopes are read by {@link scopesOf}. */
 export const newAppSchema = confirmedChangeSchema.extend({
-  name: z
-    .string()
-    .trim()
-    .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
-    .refine(
-      (name) => !["web", "central", "new"].includes(name),
-      "web, central and new are reserved. Choose another name",
-    ),
+  name: appName,
   kind: z.enum(["internal", "external"]),
   displayName,
   origins,
+  logoutUrl,
 });
 const steps = {
-  edit: z.object({ displayName, origins }),
+  edit: z.object({ displayName, origins, logoutUrl }),
   enable: z.object({}),
   disable: z.object({}),
   rotate: z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) }),

@@ -152,3 +152,72 @@ describe("the registry of apps", () => {
     expect(answers.find(({ status }) => status === 409)?.words).toMatch(/@\S+ changed it on/);
   });
 });
+
+describe("the registry of OpenID clients", () => {
+  const name = `client-${crypto.randomUUID().slice(0, 8)}`;
+  const page = `/admin/openid-clients/${name}`;
+  const filled = {
+    name,
+    type: "confidential",
+    displayName: "Charts",
+    redirectUris: "https://charts.example/callback",
+    scopeProfile: "on",
+    reason,
+    confirmation: name,
+  };
+  afterAll(() => query("delete from private.apps where name like $1", [`${name}%`]));
+  const change = async (step: string, more: Record<string, string> = {}) => {
+    const { text } = await admin.browser.get(`${page}/edit`);
+    const version = /name="version" value="([^"]*)"/.exec(text)?.[1] ?? "";
+    return admin.browser.post(`${page}/${step}`, { reason, confirmation: name, version, ...more });
+  };
+
+  test.each([
+    ["without a reason", { reason: "" }],
+    ["with another name typed", { confirmation: "another" }],
+    ["with a wildcard", { redirectUris: "https://*.example/callback" }],
+    ["with neither redirect URI nor device grant", { redirectUris: "" }],
+    ["with a private-use scheme for a confidential client", { redirectUris: "com.example.app:/" }],
+    ["with a logout URL on http", { logoutUrl: "http://charts.example/out" }],
+  ])("refuses a client %s", async (_, more) => {
+    expect((await admin.browser.post("/admin/openid-clients/new", { ...filled, ...more })).status).toBe(400);
+    expect(await query("select from private.apps where name = $1", [name])).toEqual([]);
+  });
+
+  test("registers a client, shows its secret once, and changes it", async () => {
+    expect((await (await enter(person)).post("/admin/openid-clients/new", filled)).status).toBe(403);
+    const made = await admin.browser.post("/admin/openid-clients/new", filled);
+    const secret = /select-all[^>]*>([\w-]{43})</.exec(made.text)?.[1] ?? "";
+    expect(secret).not.toBe("");
+    const shown = await admin.browser.get(page);
+    expect(shown.text).not.toContain(secret);
+    expect(shown.words).toContain("/.well-known/openid-configuration");
+    expect((await admin.browser.get(`/admin/apps?q=${name}`)).text).toContain(page);
+    expect((await admin.browser.get(`/admin/apps/${name}`)).status).toBe(404);
+
+    const edited = { displayName: "Graphs", redirectUris: "https://graphs.example/", allowsDeviceGrant: "on" };
+    expect((await change("edit", { ...edited, logoutUrl: "https://graphs.example/out" })).location).toBe(
+      `${page}?done`,
+    );
+    expect((await change("rotate", { overlapSeconds: "0" })).status).toBe(200);
+    expect((await change("disable")).status).toBe(303);
+    expect((await admin.browser.get(page)).words).toContain("This client is disabled");
+    expect((await change("enable")).status).toBe(303);
+    const log = await auditOf(`app ${name}`);
+    expect(log.map(({ action }) => action)).toEqual([
+      ...["app.register", "app.edit", "app.rotate_secret", "app.disable", "app.enable"],
+    ]);
+    expect(log[1]).toMatchObject({
+      before: { displayName: "Charts", allowsDeviceGrant: false },
+      after: { displayName: "Graphs", allowsDeviceGrant: true, logoutUrl: "https://graphs.example/out", scopes: [] },
+    });
+  });
+
+  test("gives a public client no secret, and none to rotate", async () => {
+    const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
+    const made = await admin.browser.post("/admin/openid-clients/new", client);
+    expect(made.location).toBe(`${page}-p?done`);
+    expect((await admin.browser.get(`${page}-p`)).words).not.toContain("Rotate secret");
+    expect((await admin.browser.get(`${page}-p/rotate`)).status).toBe(404);
+  });
+});

@@ -120,4 +120,52 @@ describe("npm run app", () => {
     const local = [...addition(newName()), "--origin", "http://localhost:3100"];
     expect(await app(local, project)).toMatchObject({ code: 1, stderr: expect.stringContaining("development only") });
   });
+
+  test("registers, shows, changes and disables an OpenID client, which is no app to the platform", async () => {
+    const name = newName();
+    const client = ["--kind", "openid", "--redirect-uri", "https://charts.example/callback"];
+    const added = await app(["add", name, "--display-name", "Charts", ...client, "--reason", "test"]);
+    expect([added.code, added.stderr]).toEqual([0, ""]);
+    const secret = /client_secret=(\S+)/.exec(added.stdout)?.[1] ?? "";
+    expect(await proves(name, secret)).toBe(false);
+    const changes = ["--logout-url", "https://charts.example/out", "--device-grant"];
+    expect((await app(["change", name, ...changes, "--reason", "test"])).stdout).toBe(`${name} is changed.\n`);
+    expect((await app(["show", name])).stdout).toBe(
+      [
+        `${name} (Charts)`,
+        "  kind: openid",
+        "  enabled: yes",
+        "  scopes: profile",
+        "  redirect URI: https://charts.example/callback",
+        "  logout URL: https://charts.example/out",
+        "  device grant: allowed",
+        "",
+      ].join("\n"),
+    );
+    expect((await app(["disable", name, "--reason", "test"])).stdout).toBe(`${name} is disabled.\n`);
+    expect((await app(["list"])).stdout).toContain(
+      `${name} (Charts): openid, disabled, https://charts.example/callback`,
+    );
+    const scheme = ["change", name, "--redirect-uri", "com.example.app:/", "--reason", "test"];
+    expect((await app(scheme)).stderr).toContain("for public clients only");
+  });
+
+  test("registers a public client without a secret, which cannot be rotated", async () => {
+    const name = newName();
+    const client = ["--kind", "openid", "--public", "--device-grant"];
+    const added = await app(["add", name, "--display-name", "Terminal", ...client, "--reason", "test"]);
+    expect(added.stdout).toContain("it has no secret");
+    const rotated = await app(["rotate-secret", name, "--reason", "test"]);
+    expect(rotated).toMatchObject({ code: 1, stderr: expect.stringContaining("a public client has no secret") });
+  });
+
+  test("sets the logout URL of an app, and nothing else of it", async () => {
+    const name = newName();
+    await app(addition(name, ["--logout-url", `https://${name}.example/out`]));
+    expect((await app(["show", name])).stdout).toContain(`logout URL: https://${name}.example/out`);
+    await app(["change", name, "--logout-url", "none", "--reason", "test"]);
+    expect((await app(["show", name])).stdout).toContain("logout URL: none");
+    const renamed = await app(["change", name, "--display-name", "Other", "--reason", "test"]);
+    expect(renamed).toMatchObject({ code: 1, stderr: expect.stringContaining("not an OpenID client") });
+  });
 });

@@ -12,6 +12,7 @@ test("an app is added with exact origins", () => {
     kind: "external",
     origins: ["https://notes.example.com"],
     scopes: ["ai:use"],
+    logoutUrl: null,
     reason: "test",
   });
 });
@@ -68,4 +69,60 @@ test("without a command the usage is all that is said", () => {
 
 test("a command without the app's name says what a name is", () => {
   expect(() => read("disable --reason test")).toThrow(/^a name is 2 to 40 of a–z,/);
+});
+
+const addClient = "add charts --kind openid --display-name Charts --reason test";
+
+test("adds an OpenID client with its redirect URIs", () => {
+  const options =
+    "--redirect-uri https://charts.example/callback --post-logout-redirect-uri https://charts.example/ --logout-url https://charts.example/logout --scope profile --scope workspaces:read";
+  expect(read(`${addClient} ${options}`)).toEqual({
+    verb: "add-client",
+    name: "charts",
+    displayName: "Charts",
+    isPublic: false,
+    redirectUris: ["https://charts.example/callback"],
+    postLogoutRedirectUris: ["https://charts.example/"],
+    logoutUrl: "https://charts.example/logout",
+    allowsDeviceGrant: false,
+    scopes: ["profile", "workspaces:read"],
+    reason: "test",
+  });
+});
+
+test("adds a public client that has the device grant and no redirect URI", () => {
+  expect(read(`${addClient} --public --device-grant`)).toMatchObject({ isPublic: true, allowsDeviceGrant: true });
+});
+
+test.each([
+  [addClient, "Name a --redirect-uri"],
+  [`${addClient} --redirect-uri http://charts.example/`, "must use https"],
+  [`${addClient} --redirect-uri com.example.app:/`, "public clients only"],
+  [`${addClient} --redirect-uri https://charts.example/ --origin https://charts.example`, "has no --origin"],
+  [`${addClient} --redirect-uri https://charts.example/ --scope ai:use`, "npm run app -- list"],
+  [`${addClient} --redirect-uri https://charts.example/ --logout-url http://charts.example/`, "must use https"],
+  [`${add} --origin https://notes.example.com --redirect-uri https://notes.example.com/`, "is for --kind openid"],
+  [`${add} --origin https://notes.example.com --public`, "is for --kind openid"],
+  ["change charts --reason test", "Say what to change"],
+  ["change charts --display-name Charts", "say why with --reason"],
+])("%s is refused: %s", (line, reason) => {
+  expect(() => read(line)).toThrow(reason);
+});
+
+const manyUris = (count: number) =>
+  Array.from({ length: count }, (_, index) => `--redirect-uri https://charts.example/${index}`).join(" ");
+
+test("takes 20 redirect URIs, and not 21", () => {
+  expect(read(`${addClient} ${manyUris(20)}`)).toMatchObject({ verb: "add-client" });
+  expect(() => read(`${addClient} ${manyUris(21)}`)).toThrow("At most 20");
+});
+
+test("changes only what is named", () => {
+  const common = { verb: "change", name: "charts", reason: "x" };
+  expect(read("change charts --logout-url none --reason x")).toMatchObject({ ...common, changes: { logoutUrl: null } });
+  expect(read("change charts --no-device-grant --reason x")).toMatchObject({
+    ...common,
+    changes: { allowsDeviceGrant: false },
+  });
+  expect(read("change charts --redirect-uri com.example.app:/ --reason x")).toMatchObject({ isPublicRequired: true });
 });

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
+import { logoutUrlFault, maxUris, redirectUriFault } from "../../remix-app/openid/client-uris.ts";
 
 /** Scopes that a registration may hold; the database has the same list. */
 const scopes = [
@@ -36,19 +37,48 @@ export type AppCommand =
       kind: "internal" | "external";
       origins: string[];
       scopes: string[];
+      logoutUrl: string | null;
       reason: string;
     }
+  | {
+      verb: "add-client";
+      name: string;
+      displayName: string;
+      isPublic: boolean;
+      redirectUris: string[];
+      postLogoutRedirectUris: string[];
+      logoutUrl: string | null;
+      allowsDeviceGrant: boolean;
+      scopes: string[];
+      reason: string;
+    }
+  | { verb: "show"; name: string }
+  | { verb: "change"; name: string; reason: string; changes: AppChanges; isPublicRequired: boolean }
   | { verb: "rotate-secret"; name: string; overlapSeconds: number; reason: string }
   | { verb: "enable" | "disable"; name: string; reason: string }
   | { verb: "link" | "unlink"; name: string; workspaceId: string; reason: string };
 
+/** What `change` sets; absent for what stays. */
+export interface AppChanges {
+  displayName?: string;
+  redirectUris?: string[];
+  postLogoutRedirectUris?: string[];
+  logoutUrl?: string | null;
+  allowsDeviceGrant?: boolean;
+  scopes?: string[];
+}
+
 export const usage = `npm run app -- list
-npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] --reason <text>
+npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] --reason <text>
+npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
+npm run app -- show <name>
+npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--[no-]device-grant] [--scope …] --reason <text>
 npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
 npm run app -- enable|disable <name> --reason <text>
 npm run app -- link|unlink <name> --workspace <id> --reason <text>
 
-Scopes: ${scopes.join(", ")}. The last three are for external apps.`;
+Scopes: ${scopes.join(", ")}. The last three are for external apps. Of an internal or
+external app, change sets --logout-url alone; a list that it names replaces the one before.`;
 
 /**
  * Reads the command line.
@@ -59,12 +89,18 @@ export function readAppCommand(argv: string[], { development }: { development: b
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
+    allowNegative: true,
     options: {
+      "device-grant": { type: "boolean" },
       "display-name": { type: "string" },
       kind: { type: "string" },
+      "logout-url": { type: "string" },
       origin: { type: "string", multiple: true },
       overlap: { type: "string" },
+      "post-logout-redirect-uri": { type: "string", multiple: true },
+      public: { type: "boolean" },
       reason: { type: "string" },
+      "redirect-uri": { type: "string", multiple: true },
       scope: { type: "string", multiple: true },
       workspace: { type: "string" },
     },
@@ -73,24 +109,17 @@ export function readAppCommand(argv: string[], { development }: { development: b
   if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
   if (verb === "list") return { verb };
   if (verb === undefined) throw new Error(usage);
+  if (verb === "show") return { verb, name: read(appName, name ?? "") };
   const common = { name: read(appName, name ?? ""), reason: read(reason, values.reason ?? "") };
   switch (verb) {
-    case "add": {
-      const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);
-      const local = origins.find((one) => isLoopback(new URL(one).hostname));
-      if (local && !development) throw new Error(`${local} is of this machine: registered in development only.`);
-      return {
-        verb,
-        ...common,
-        displayName: read(
-          z.string().trim().min(1, "name it with --display-name").max(80),
-          values["display-name"] ?? "",
-        ),
-        kind: read(z.enum(["internal", "external"]), values.kind ?? "internal"),
-        origins,
-        scopes: read(z.array(z.enum(scopes)), values.scope ?? ["profile"]),
-      };
-    }
+    case "add":
+      if (values.kind === "openid") return readClient(values, common);
+      for (const option of ["redirect-uri", "post-logout-redirect-uri", "public", "device-grant"] as const) {
+        if (values[option] !== undefined) throw new Error(`--${option} is for --kind openid.`);
+      }
+      return readApp(values, { ...common, development });
+    case "change":
+      return readChange(values, common);
     case "rotate-secret":
       return {
         verb,
@@ -106,6 +135,90 @@ export function readAppCommand(argv: string[], { development }: { development: b
     default:
       throw new Error(usage);
   }
+}
+
+type Values = Partial<{
+  "device-grant": boolean;
+  "display-name": string;
+  kind: string;
+  "logout-url": string;
+  origin: string[];
+  "post-logout-redirect-uri": string[];
+  public: boolean;
+  "redirect-uri": string[];
+  scope: string[];
+}>;
+type Common = { name: string; reason: string };
+
+const displayName = z.string().trim().min(1, "name it with --display-name").max(80);
+const clientScopes = scopes.slice(0, 4);
+
+function readApp(values: Values, { development, ...common }: Common & { development: boolean }): AppCommand {
+  const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);
+  const local = origins.find((one) => isLoopback(new URL(one).hostname));
+  if (local && !development) throw new Error(`${local} is of this machine: registered in development only.`);
+  return {
+    verb: "add",
+    ...common,
+    displayName: read(displayName, values["display-name"] ?? ""),
+    kind: read(z.enum(["internal", "external"]), values.kind ?? "internal"),
+    origins,
+    scopes: read(z.array(z.enum(scopes)), values.scope ?? ["profile"]),
+    logoutUrl: logoutUrlOf(values) ?? null,
+  };
+}
+
+function readClient(values: Values, common: Common): AppCommand {
+  const isPublic = values.public ?? false;
+  const allowsDeviceGrant = values["device-grant"] ?? false;
+  const redirectUris = urisOf(values["redirect-uri"] ?? [], { isPublic });
+  if (values.origin) throw new Error("An OpenID client has no --origin: name its --redirect-uri.");
+  if (redirectUris.length === 0 && !allowsDeviceGrant) {
+    throw new Error(`Name a --redirect-uri, or allow the --device-grant.\n\n${usage}`);
+  }
+  return {
+    verb: "add-client",
+    ...common,
+    displayName: read(displayName, values["display-name"] ?? ""),
+    isPublic,
+    redirectUris,
+    postLogoutRedirectUris: urisOf(values["post-logout-redirect-uri"] ?? [], { isPublic }),
+    logoutUrl: logoutUrlOf(values) ?? null,
+    allowsDeviceGrant,
+    scopes: read(z.array(z.enum(clientScopes)), values.scope ?? ["profile"]),
+  };
+}
+
+function readChange(values: Values, common: Common): AppCommand {
+  const logoutUrl = logoutUrlOf(values);
+  const uris = { redirect: values["redirect-uri"], postLogout: values["post-logout-redirect-uri"] };
+  const all = [...(uris.redirect ?? []), ...(uris.postLogout ?? [])];
+  const changes: AppChanges = {
+    ...(values["display-name"] !== undefined && { displayName: read(displayName, values["display-name"]) }),
+    ...(uris.redirect && { redirectUris: urisOf(uris.redirect, { isPublic: true }) }),
+    ...(uris.postLogout && { postLogoutRedirectUris: urisOf(uris.postLogout, { isPublic: true }) }),
+    ...(logoutUrl !== undefined && { logoutUrl }),
+    ...(values["device-grant"] !== undefined && { allowsDeviceGrant: values["device-grant"] }),
+    ...(values.scope && { scopes: read(z.array(z.enum(clientScopes)), values.scope) }),
+  };
+  if (Object.keys(changes).length === 0) throw new Error(`Say what to change.\n\n${usage}`);
+  const isPublicRequired = all.some((uri) => redirectUriFault(uri, { isPublic: false }) !== null);
+  return { verb: "change", ...common, changes, isPublicRequired };
+}
+
+/** @returns null for `none`, undefined if the option is absent */
+function logoutUrlOf({ "logout-url": text }: Values): string | null | undefined {
+  if (text === undefined || text === "none") return text === undefined ? undefined : null;
+  const fault = logoutUrlFault(text);
+  if (fault) throw new Error(`${fault}.`);
+  return text;
+}
+
+function urisOf(given: readonly string[], { isPublic }: { isPublic: boolean }): string[] {
+  const fault = given.map((uri) => redirectUriFault(uri, { isPublic })).find((each) => each !== null);
+  if (fault) throw new Error(`${fault}.`);
+  if (given.length > maxUris) throw new Error(`At most ${maxUris} redirect URIs.`);
+  return [...new Set(given)];
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {

@@ -10,7 +10,14 @@ import { checkKeys } from "./key-checks.ts";
 import { checkMail } from "./mail-check.ts";
 import { checkNotifications } from "./notification-checks.ts";
 import { checkPasswords } from "./password-checks.ts";
-import { checkAuthority, checkBackend, checkClock, checkDatabase, checkGateway } from "./project-checks.ts";
+import {
+  checkAuthority,
+  checkBackend,
+  checkClock,
+  checkDatabase,
+  checkGateway,
+  checkOpenidClients,
+} from "./project-checks.ts";
 import { checkProviders } from "./provider-checks.ts";
 import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
 import { checkAddresses, checkBoot, checkFeatures, checkFunctions, checkSecrets } from "./settings-checks.ts";
@@ -47,6 +54,8 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
+  // A local stack has a secret of its own, which is not among these settings.
+  ...(local ? [] : [() => checkOpenidClients(env)]),
   () => checkBackend(env),
   async () => {
     const config = await readAuthConfig({ settings: { ...settings, SUPABASE_URL: env.SUPABASE_URL }, local });

@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { asksForChallenge, judgeBotChallenge, judgeKeySet, judgePasskeys, judgeSkew } from "./project-checks.ts";
+import {
+  asksForChallenge,
+  judgeBotChallenge,
+  judgeKeySet,
+  judgeOpenidClients,
+  judgePasskeys,
+  judgeSkew,
+} from "./project-checks.ts";
 
 test.each([
   [4_999, "ok"],
@@ -59,4 +66,13 @@ test.each([
   ["has one", ["passkeys are refused"], "fail"],
 ])("a relying party that %s", (_, faults, level) => {
   expect(judgePasskeys(faults).map((finding) => finding.level)).toEqual([level]);
+});
+
+test.each([
+  { registered: false, secretIsSet: false, levels: [] },
+  { registered: false, secretIsSet: true, levels: [] },
+  { registered: true, secretIsSet: true, levels: ["ok"] },
+  { registered: true, secretIsSet: false, levels: ["fail"] },
+])("OpenID clients need APP_SESSION_SECRET: $registered, $secretIsSet: $levels", ({ levels, ...facts }) => {
+  expect(judgeOpenidClients(facts).map(({ level }) => level)).toEqual(levels);
 });

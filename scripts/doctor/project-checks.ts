@@ -78,6 +78,28 @@ export async function checkAuthority(env: Env): Promise<Finding[]> {
   return [enforced, warn("admins", `nobody can use the console, ${advice}`)];
 }
 
+/** Whether the secret that OpenID Connect needs is set, if a client is registered. */
+export async function checkOpenidClients(env: Env): Promise<Finding[]> {
+  const database = createServiceClient(env, { timeoutMs: askLimitMs });
+  const { data } = await database.schema("private").rpc("list_openid_clients", { page_size: 1 });
+  const known = z.array(z.unknown()).safeParse(data);
+  if (!known.success) return [fail("OpenID clients", "they cannot be read: apply the migrations.")];
+  return judgeOpenidClients({ registered: known.data.length > 0, secretIsSet: env.APP_SESSION_SECRET !== undefined });
+}
+
+/** @returns nothing without a registered client */
+export function judgeOpenidClients(facts: { registered: boolean; secretIsSet: boolean }): Finding[] {
+  if (!facts.registered) return [];
+  return [
+    facts.secretIsSet
+      ? ok("OpenID clients", "APP_SESSION_SECRET, which seals the signing keys, is set")
+      : fail(
+          "OpenID clients",
+          "a client is registered and APP_SESSION_SECRET is not set: tokens can't be signed, so nobody can sign in to it. Set it to the output of `openssl rand -base64 32`.",
+        ),
+  ];
+}
+
 /** What the identity backend lets be seen of its settings, against ours. */
 export async function checkBackend(env: Env): Promise<Finding[]> {
   const answer = await ask(`${env.SUPABASE_URL}/auth/v1/settings`, env.SUPABASE_PUBLISHABLE_KEY);

@@ -57,6 +57,10 @@ export default function ConsoleAppPage() {
             <dt className="text-muted text-small">Scopes</dt>
             <dd className="font-mono">{app.scopes.join(" ") || "None"}</dd>
           </div>
+          <div className="min-w-0">
+            <dt className="text-muted text-small">Logout URL</dt>
+            <dd className="break-all font-mono">{app.logoutUrl ?? "None"}</dd>
+          </div>
         </dl>
       </Card>
       <Card

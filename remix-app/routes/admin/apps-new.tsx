@@ -73,7 +73,7 @@ export default function ConsoleNewAppPage() {
             <option value="internal">Internal (first-party)</option>
             <option value="external">External (third-party)</option>
           </Select>
-          <AppFields app={{ displayName: "", origins: [], scopes: ["profile"] }} failed={failed} />
+          <AppFields app={{ displayName: "", origins: [], scopes: ["profile"], logoutUrl: null }} failed={failed} />
         </ChangeForm>
       </Card>
     </ConsolePage>

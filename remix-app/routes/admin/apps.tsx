@@ -1,6 +1,7 @@
 import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
+import { listOpenidClients } from "../../admin/openid-clients.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -25,13 +26,19 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const cursor = new URL(request.url).searchParams.get("cursor");
-  return { ...(await listApps(context, { term, cursor })), term };
+  const clientCursor = new URL(request.url).searchParams.get("clients");
+  const [apps, clients] = await Promise.all([
+    listApps(context, { term, cursor }),
+    listOpenidClients(context, { term, cursor: clientCursor }),
+  ]);
+  return { ...apps, clients, term };
 }
 
 export default function ConsoleAppsPage() {
-  const { apps, nextCursor, term } = useLoaderData<typeof loader>();
+  const { apps, nextCursor, clients, term } = useLoaderData<typeof loader>();
   const { search } = useLocation();
-  const isWhole = nextCursor === null && !new URLSearchParams(search).has("cursor") && term === "";
+  const isWhole =
+    nextCursor === null && clients.nextCursor === null && !new URLSearchParams(search).has("cursor") && term === "";
   return (
     <ConsolePage title="Apps" lead="First-party and third-party apps.">
       <Card
@@ -72,6 +79,39 @@ export default function ConsoleAppsPage() {
           ))}
         </ul>
         <PageNav label="Pages of apps" nextCursor={nextCursor} keep={["q"]} />
+      </Card>
+      <Card
+        id="openid-clients"
+        title="OpenID clients"
+        lead="Any other app that signs people in by OpenID Connect, such as Grafana."
+        action={<ButtonLink href="/admin/openid-clients/new">Register an OpenID client</ButtonLink>}
+      >
+        {clients.records.length === 0 ? (
+          <p className="text-muted">{term ? `No client matches “${term}”.` : "No OpenID clients yet."}</p>
+        ) : null}
+        <ul className="divide-y divide-line">
+          {clients.records.map(({ name, displayName, isPublic, enabled, redirectUris, scopes }) => (
+            <li key={name} className="space-y-0.5 py-3 first:pt-0 last:pb-0">
+              <p>
+                <a href={`/admin/openid-clients/${name}`} className="link font-medium">
+                  {displayName}
+                </a>{" "}
+                <span className="text-muted">
+                  {name} · {isPublic ? "public" : "confidential"}
+                </span>
+                {enabled ? null : <span className="text-bad"> · disabled</span>}
+              </p>
+              <p className="wrap-anywhere text-muted text-small">
+                <Dotted facts={[...originWords(redirectUris), scopes.join(" ")]} />
+              </p>
+            </li>
+          ))}
+        </ul>
+        {clients.nextCursor === null ? null : (
+          <ButtonLink href={`?${new URLSearchParams({ q: term, clients: clients.nextCursor })}#openid-clients`}>
+            More clients
+          </ButtonLink>
+        )}
       </Card>
     </ConsolePage>
   );

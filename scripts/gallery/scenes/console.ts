@@ -24,6 +24,26 @@ const ofOverride =
     return step === "" ? `/admin/recovery?${email}` : `/admin/recovery/${id}/${step}?${email}`;
   };
 
+/** The address of a page about an OpenID client. */
+const ofClient =
+  (page: string) =>
+  async ({ world }: Scene) => {
+    const change = {
+      name: `charts-${crypto.randomUUID().slice(0, 8)}`,
+      displayName: "Charts",
+      isPublic: false,
+      scopes: ["profile", "workspaces:read"],
+      redirectUris: ["https://charts.northern-lights.example/login/generic_oauth"],
+      postLogoutRedirectUris: ["https://charts.northern-lights.example/login"],
+      logoutUrl: null,
+      allowsDeviceGrant: false,
+      secretHash: `\\x${"00".repeat(16)}${crypto.randomUUID().replaceAll("-", "")}`,
+      reason: "Dashboards of the operations team",
+    };
+    await world.query("select private.add_openid_client($1)", [JSON.stringify(change)]);
+    return `/admin/openid-clients/${change.name}${page}`;
+  };
+
 /** The address of a page about a workspace that has requested approval. */
 const ofRequest =
   (at: (workspaceId: string) => string) =>
@@ -134,6 +154,9 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("The new secret").waitFor();
     },
   ],
+  ["Register an OpenID client", "admin/openid-clients-new", "admin", "/admin/openid-clients/new"],
+  ["An OpenID client", "admin/openid-client", "admin", ofClient("")],
+  ["Edit an OpenID client", "admin/openid-client-change", "admin", ofClient("/edit")],
   ["Approvals", "admin/approvals", "admin", ofRequest(() => "/admin/approvals")],
   ["Approve keys", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/approve`)],
   ["Decline a request", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/decline`)],

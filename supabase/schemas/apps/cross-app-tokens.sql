@@ -9,7 +9,10 @@ create or replace function private.mint_cross_app_token(token_hash bytea, facts 
 as $$
   with target as (
     -- Held: whoever turns the app off waits, and ends this token with the others, or is waited for, and it is not stored.
-    select a.id from private.apps a where a.id = (facts ->> 'targetId')::uuid and a.enabled for share
+    select a.id
+    from private.apps a
+    where a.id = (facts ->> 'targetId')::uuid and a.kind <> 'openid' and a.enabled
+    for share
   ),
   minted as (
     insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)

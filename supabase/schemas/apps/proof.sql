@@ -61,7 +61,9 @@ begin
   if proved.refused is not null then
     return jsonb_build_object('refused', proved.refused);
   end if;
-  select * into app from private.apps a where a.name = target_app and a.enabled;
+  select * into app
+  from private.apps a
+  where a.name = target_app and a.kind in ('internal', 'external') and a.enabled;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;

@@ -30,7 +30,8 @@ as $$
   from (
     select l.*
     from private.apps l
-    where (strpos(l.name, lower(term)) > 0 or strpos(lower(l.display_name), lower(term)) > 0)
+    where l.kind <> 'openid'
+      and (strpos(l.name, lower(term)) > 0 or strpos(lower(l.display_name), lower(term)) > 0)
       and (after is null or l.name > after)
     order by l.name
     limit page_size
@@ -38,7 +39,8 @@ as $$
 $$;
 comment on function private.list_apps(text, text, integer) is
   'Returns a page of the registry by name, with the first 50 linked workspaces of each app and without secret hashes. term '
-  'is a part of the name or display name. after is the last name of the previous page. Without page_size, returns all apps.';
+  'is a part of the name or display name. after is the last name of the previous page. Without page_size, returns all apps. '
+  'OpenID clients are listed by private.list_openid_clients.';
 
 create or replace function private.linked_workspaces(app_id uuid, after text[] default null, page_size integer default 50)
   returns table (id uuid, name text)
@@ -68,7 +70,7 @@ as $$
   )
   from private.app_origins o
   join private.apps a on a.id = o.app_id
-  where o.origin = find_app_by_origin.origin
+  where o.origin = find_app_by_origin.origin and a.kind <> 'openid'
 $$;
 comment on function private.find_app_by_origin(text) is
   'The app of an exact origin, and its scopes, or null. Disabled apps too, so that the page can say why the sign-in ends.';
@@ -84,11 +86,12 @@ as $$
   where s.secret_hash = authenticate_app.secret_hash
     and (s.expires_at is null or s.expires_at > now())
     and a.name = app_name
+    and a.kind <> 'openid'
     and a.enabled
 $$;
 comment on function private.authenticate_app(text, bytea) is
   'The enabled app that a name and a secret''s SHA-256 stand for; no row for unknown, wrong, expired or disabled: one '
-  'answer. For definers; granted to nobody.';
+  'answer. OpenID clients are not apps here. For definers; granted to nobody.';
 
 create or replace function private.is_loopback_origin(origin text) returns boolean
   language sql
@@ -117,6 +120,9 @@ as $$
 declare
   app private.apps;
 begin
+  if kind = 'openid' then
+    raise exception 'OpenID clients are registered by add_openid_client' using errcode = 'check_violation';
+  end if;
   insert into private.apps (name, display_name, kind, scopes)
   values (app_name, register_app.display_name, register_app.kind, register_app.scopes)
   returning * into app;
@@ -153,6 +159,9 @@ begin
   select * into app from private.apps a where a.name = app_name for no key update;
   if not found then
     return null;
+  end if;
+  if exists (select from private.openid_clients c where c.app_id = app.id and c.is_public) then
+    raise exception 'a public client has no secret' using errcode = 'check_violation';
   end if;
   delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
   -- Never later than it was to end already.
@@ -201,7 +210,7 @@ as $$
 declare
   app private.apps;
 begin
-  select * into app from private.apps a where a.name = app_name for no key update;
+  select * into app from private.apps a where a.name = app_name and a.kind <> 'openid' for no key update;
   if not found
     or not exists (select from public.workspaces w where w.id = set_app_workspace.workspace_id and w.deleted_at is null)
   then

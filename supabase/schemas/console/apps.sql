@@ -12,11 +12,14 @@ begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
+  if change ->> 'kind' = 'openid' then
+    return jsonb_build_object('refused', 'invalid');
+  end if;
   begin
-    insert into private.apps (name, display_name, kind, scopes)
+    insert into private.apps (name, display_name, kind, scopes, backchannel_logout_uri)
     values (
       change ->> 'name', change ->> 'displayName', change ->> 'kind',
-      array(select jsonb_array_elements_text(change -> 'scopes'))
+      array(select jsonb_array_elements_text(change -> 'scopes')), change ->> 'logoutUrl'
     )
     returning * into app;
     insert into private.app_origins (origin, app_id)
@@ -35,8 +38,8 @@ begin
 end
 $$;
 comment on function private.add_app(jsonb) is
-  'Registers an app with its first secret: { actor, name, displayName, kind, origins, scopes, secretHash as text of a '
-  'bytea, reason, requestId, ip } → {} or { refused: forbidden | taken (name or origin) | invalid }.';
+  'Registers an app with its first secret: { actor, name, displayName, kind, origins, scopes, logoutUrl, secretHash as '
+  'text of a bytea, reason, requestId, ip } → {} or { refused: forbidden | taken (name or origin) | invalid }.';
 
 create or replace function private.change_app(change jsonb) returns jsonb
   language plpgsql
@@ -59,17 +62,25 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   -- Compare and swap: whoever decided on another state of the app decides anew.
-  known := private.read_app(app.name);
+  known := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
+    || jsonb_build_object('version', private.app_version(app.name));
   if known ->> 'version' is distinct from change ->> 'version' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
   end if;
 
+  if app.kind = 'openid' and step not in ('enable', 'disable', 'rotate') then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
   if step = 'edit' then
     begin
       update private.apps a
       set
         display_name = change ->> 'displayName',
-        scopes = array(select jsonb_array_elements_text(change -> 'scopes'))
+        scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
+        -- Servers of 0.1.0 name none.
+        backchannel_logout_uri = case
+          when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
+        end
       where a.id = app.id;
       delete from private.app_origins o
       where o.app_id = app.id and o.origin not in (select jsonb_array_elements_text(change -> 'origins'));
@@ -96,7 +107,9 @@ begin
   elsif step = 'unlink' then
     delete from private.app_workspaces l where l.app_id = app.id and l.workspace_id = linked;
   elsif step = 'rotate' then
-    if overlap is null or overlap not between interval '0' and interval '24 hours' then
+    if overlap is null or overlap not between interval '0' and interval '24 hours'
+      or exists (select from private.openid_clients c where c.app_id = app.id and c.is_public)
+    then
       return jsonb_build_object('refused', 'invalid');
     end if;
     delete from private.app_secrets s where s.app_id = app.id and s.expires_at <= now();
@@ -112,14 +125,14 @@ begin
       when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
     'target', 'app ' || app.name,
     'before', known - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
-    'after', private.describe_app(app.id) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
+    'after', coalesce(private.describe_openid_client(app.id), private.describe_app(app.id)) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
   ));
   return '{}';
 end
 $$;
 comment on function private.change_app(jsonb) is
   'Changes an app: { actor, name, version (as private.read_app has it), step, reason, requestId, ip } and for edit '
-  'displayName, scopes, origins; for link and unlink workspace; for rotate secretHash as text of a bytea and overlapSeconds; enable '
+  'displayName, scopes, origins, logoutUrl; an OpenID client is only enabled, disabled and given a new secret by it; for link and unlink workspace; for rotate secretHash as text of a bytea and overlapSeconds; enable '
   'and disable take nothing → {} or { refused: forbidden | not_found | conflict (with last) | taken (an origin) | '
   'invalid | no_workspace }.';
 
@@ -135,11 +148,10 @@ as $$
       'workspaces', coalesce((
         select jsonb_agg(to_jsonb(l) order by l.name, l.id) from private.linked_workspaces(a.id, after, page_size) l
       ), '[]'),
-      'version', (select l.id from private.admin_audit_log l where l.target = 'app ' || a.name
-        order by l.created_at desc, l.id desc limit 1)
+      'version', private.app_version(a.name)
     )
   from private.apps a
-  where a.name = app_name
+  where a.name = app_name and a.kind <> 'openid'
 $$;
 comment on function private.read_app(text, text[], integer) is
   'An app as private.describe_app has it, with a page of its workspaces (private.linked_workspaces) and its version: the '
@@ -158,6 +170,7 @@ as $$
     'kind', a.kind,
     'enabled', a.enabled,
     'scopes', a.scopes,
+    'logoutUrl', a.backchannel_logout_uri,
     'origins', coalesce(
       (select jsonb_agg(o.origin order by o.origin) from private.app_origins o where o.app_id = a.id), '[]'
     ),

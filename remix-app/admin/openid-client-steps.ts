@@ -1,0 +1,33 @@
+import type { ClientStep, RegisteredClient } from "./openid-clients.ts";
+
+/** What each change of an OpenID client is called, and what it will do. */
+export const clientSteps: Record<ClientStep, { title: string; effects: (client: RegisteredClient) => string[] }> = {
+  edit: {
+    title: "Edit the client",
+    effects: ({ displayName }) => [
+      `Once you confirm, ${displayName} can send people back only to these addresses.`,
+      "Removed scopes stop working immediately, also for existing tokens.",
+    ],
+  },
+  enable: {
+    title: "Enable the client",
+    effects: ({ displayName }) => [
+      `Once you confirm, people can sign in to ${displayName} again.`,
+      "Tokens from before it was disabled stay revoked.",
+    ],
+  },
+  disable: {
+    title: "Disable the client",
+    effects: ({ displayName }) => [
+      `Once you confirm, nobody can sign in to ${displayName}. Its tokens are revoked for all its users.`,
+      "Its registration and secrets stay, and you can enable it again.",
+    ],
+  },
+  rotate: {
+    title: "Rotate the secret",
+    effects: ({ displayName }) => [
+      `${displayName} gets a new secret, shown once on the next page.`,
+      "The current secret stops working as you choose below.",
+    ],
+  },
+};

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { hashOf } from "../satellites/tokens.ts";
+import { readClientRequest } from "./client-auth.ts";
+
+const context = { env: { BASE_URL: "https://accounts.example.com" } } as never;
+const basic = (text: string) => `Basic ${Buffer.from(text).toString("base64")}`;
+
+function requestOf(body: string, headers: Record<string, string> = {}) {
+  return new Request("https://accounts.example.com/oauth/token", {
+    method: "POST",
+    body,
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+  });
+}
+const read = (body: string, headers?: Record<string, string>) => readClientRequest(requestOf(body, headers), context);
+async function refusal(body: string, headers?: Record<string, string>) {
+  const thrown: unknown = await read(body, headers).catch((error: unknown) => error);
+  if (!(thrown instanceof Response)) throw new Error("it was accepted");
+  const { error } = await thrown.json();
+  return { status: thrown.status, error, challenge: thrown.headers.get("www-authenticate") };
+}
+
+describe("a client's credentials", () => {
+  test("are read from Basic, form-decoded (RFC 6749 section 2.3.1)", async () => {
+    const { client } = await read("a=1", { authorization: basic("my%20app:s%3Acret%2B+x") });
+    expect(client).toEqual({ id: "my app", secretHash: hashOf("s:cret+ x"), method: "client_secret_basic" });
+  });
+
+  test("are read from the body, and the secret isn’t passed on", async () => {
+    const { client, form } = await read("client_id=charts&client_secret=s&code=c");
+    expect(client).toEqual({ id: "charts", secretHash: hashOf("s"), method: "client_secret_post" });
+    expect([...form]).toEqual([
+      ["client_id", "charts"],
+      ["code", "c"],
+    ]);
+  });
+
+  test("of a public client are its id alone; an empty secret is an absent one", async () => {
+    const expected = { id: "charts", secretHash: null, method: "none" };
+    expect((await read("client_id=charts")).client).toEqual(expected);
+    expect((await read("client_id=charts&client_secret=")).client).toEqual(expected);
+  });
+
+  test("may name the same id in the body", async () => {
+    expect((await read("client_id=charts", { authorization: basic("charts:s") })).client.id).toBe("charts");
+  });
+
+  test.each([
+    ["in both places", "client_secret=s", "charts:s"],
+    ["for two clients", "client_id=other", "charts:s"],
+  ])("are refused %s", async (_, body, credentials) => {
+    expect(await refusal(body, { authorization: basic(credentials) })).toMatchObject({
+      status: 400,
+      error: "invalid_request",
+    });
+  });
+
+  test.each([basic("charts:%zz"), basic("charts"), basic(":s"), basic("a%00:s"), "Bearer abc", "Basic !"])(
+    "that cannot be read get a challenge: %s",
+    async (authorization) => {
+      const challenge = 'Basic realm="https://accounts.example.com", charset="UTF-8"';
+      expect(await refusal("a=1", { authorization })).toEqual({ status: 401, error: "invalid_client", challenge });
+    },
+  );
+
+  test.each(["a=1", "client_assertion=x&client_assertion_type=y", "client_secret=s"])(
+    "are required, and no other kind is known: %s",
+    async (body) => {
+      expect(await refusal(body)).toEqual({ status: 401, error: "invalid_client", challenge: null });
+    },
+  );
+});
+
+describe("a form", () => {
+  const many = (count: number) => Array.from({ length: count }, (_, index) => `p${index}=1`).join("&");
+
+  test.each(["client_id=a&client_id=a", "client_id=a&code=1&code=", "client_id=a&code=%00", `client_id=a&${many(50)}`])(
+    "is refused: %s",
+    async (body) => {
+      expect(await refusal(body)).toMatchObject({ status: 400, error: "invalid_request" });
+    },
+  );
+
+  test("has at most 50 parameters", async () => {
+    expect((await read(`client_id=a&${many(49)}`)).form.size).toBe(50);
+  });
+
+  test("is refused as JSON", async () => {
+    expect(await refusal("{}", { "content-type": "application/json" })).toMatchObject({ error: "invalid_request" });
+  });
+});

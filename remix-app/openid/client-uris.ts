@@ -1,0 +1,46 @@
+import { isLoopback } from "#shared/loopback.ts";
+
+const maxLength = 2_000;
+/** As `private.openid_clients` has it. */
+export const maxUris = 20;
+
+/**
+ * Says what is wrong with a redirect URI, in words for the person who registers it; null if nothing is. Redirect URIs are
+ * compared as exact strings (RFC 9700 section 4.1.3), so no pattern is accepted.
+ */
+export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean }): string | null {
+  const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
+  if (!url) return `${uri} isn’t an absolute URI, such as https://app.example.com/callback`;
+  if (uri.length > maxLength) return `A redirect URI has at most ${maxLength} characters`;
+  if (uri.includes("#")) return `${uri} has a fragment (#), which a redirect URI must not have`;
+  if (uri.includes("*")) return `${uri} has a wildcard (*): register each address in full`;
+  if (url.username || url.password) return `${uri} holds a username or password`;
+  // Clients and URL parsers must read the same address in it.
+  if (url.href !== uri && url.href !== `${uri}/`) return `${uri} must be written as ${url.href}`;
+  if (url.protocol === "https:") return null;
+  if (url.protocol === "http:") {
+    return isLoopback(url.hostname) ? null : `${uri} must use https: only loopback addresses may use http`;
+  }
+  // RFC 8252 section 7.1: the reversed name of a domain, which has a dot.
+  if (!url.protocol.includes(".")) {
+    return `${uri} must use https, or a private-use scheme with a dot, such as com.example.app:`;
+  }
+  return isPublic ? null : `${uri} has a private-use scheme, which is for public clients only`;
+}
+
+/** Says what is wrong with the URL of a back-channel logout, or null. */
+export function logoutUrlFault(uri: string): string | null {
+  const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    return `${uri} isn’t an absolute URL, such as https://app.example.com/backchannel-logout`;
+  }
+  if (uri.length > maxLength) return `A logout URL has at most ${maxLength} characters`;
+  if (uri.includes("#")) return `${uri} has a fragment (#), which a logout URL must not have`;
+  if (url.username || url.password) return `${uri} holds a username or password`;
+  // The database compares the text with a pattern of lower-case hosts.
+  if (!`${uri}/`.startsWith(`${url.origin}/`))
+    return `${uri} must begin with ${url.origin}, in lower case and without a default port`;
+  return url.protocol === "https:" || isLoopback(url.hostname)
+    ? null
+    : `${uri} must use https: only loopback addresses may use http`;
+}

@@ -1,0 +1,53 @@
+/** The scopes that a client may ask for; it gets those that it is registered for. */
+const scopes = ["openid", "offline_access", "profile", "email", "workspaces:read", "workspaces:write", "studio:read"];
+
+/** Returns the addresses of the provider's endpoints. */
+export function endpointsOf(issuer: string) {
+  return {
+    authorization_endpoint: `${issuer}/oauth/authorize`,
+    token_endpoint: `${issuer}/oauth/token`,
+    userinfo_endpoint: `${issuer}/oauth/userinfo`,
+    introspection_endpoint: `${issuer}/oauth/introspect`,
+    revocation_endpoint: `${issuer}/oauth/revoke`,
+    device_authorization_endpoint: `${issuer}/oauth/device_authorization`,
+    end_session_endpoint: `${issuer}/oauth/logout`,
+    jwks_uri: `${issuer}/.well-known/jwks.json`,
+  };
+}
+
+/**
+ * Returns the provider's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2): what it supports, and
+ * nothing else.
+ */
+export function providerMetadata(issuer: string) {
+  const methods = ["client_secret_basic", "client_secret_post"];
+  return {
+    issuer,
+    ...endpointsOf(issuer),
+    response_types_supported: ["code"],
+    response_modes_supported: ["query"],
+    grant_types_supported: ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+    code_challenge_methods_supported: ["S256"],
+    scopes_supported: scopes,
+    claims_supported: [
+      ...["iss", "sub", "aud", "exp", "iat", "sid", "nonce", "at_hash", "auth_time", "acr", "amr"],
+      ...["name", "picture", "email", "email_verified"],
+    ],
+    subject_types_supported: ["public"],
+    id_token_signing_alg_values_supported: ["RS256"],
+    acr_values_supported: ["aal1", "aal2"],
+    prompt_values_supported: ["none", "login", "consent", "select_account"],
+    token_endpoint_auth_methods_supported: [...methods, "none"],
+    revocation_endpoint_auth_methods_supported: [...methods, "none"],
+    introspection_endpoint_auth_methods_supported: methods,
+    authorization_response_iss_parameter_supported: true,
+    backchannel_logout_supported: true,
+    backchannel_logout_session_supported: true,
+    claims_parameter_supported: false,
+    request_parameter_supported: false,
+    request_uri_parameter_supported: false,
+  };
+}
+
+/** For documents of the provider: clients and proxies may keep them for five minutes. */
+export const cacheable = { "Cache-Control": "public, max-age=300" };

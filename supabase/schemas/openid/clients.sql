@@ -1,0 +1,231 @@
+-- The registry of OpenID clients, a kind of app of its own: no origins, no workspaces, no gateway scopes. The console and
+-- the command line share these functions; without an actor a change is the command line's.
+
+create or replace function private.describe_openid_client(app_id uuid) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', a.id,
+    'name', a.name,
+    'displayName', a.display_name,
+    'enabled', a.enabled,
+    'isPublic', c.is_public,
+    'scopes', a.scopes,
+    'redirectUris', c.redirect_uris,
+    'postLogoutRedirectUris', c.post_logout_redirect_uris,
+    'logoutUrl', a.backchannel_logout_uri,
+    'allowsDeviceGrant', c.allows_device_grant,
+    'secrets', coalesce((
+      select jsonb_agg(
+        jsonb_build_object('createdAt', s.created_at, 'expiresAt', s.expires_at) order by s.created_at desc, s.id
+      )
+      from private.app_secrets s
+      where s.app_id = a.id and (s.expires_at is null or s.expires_at > now())
+    ), '[]'),
+    'createdAt', a.created_at
+  )
+  from private.apps a
+  join private.openid_clients c on c.app_id = a.id
+  where a.id = describe_openid_client.app_id and a.kind = 'openid'
+$$;
+comment on function private.describe_openid_client(uuid) is
+  'Returns an OpenID client as people read it, with the secrets that still work and no hash of any.';
+
+create or replace function private.read_openid_client(client_id text) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.describe_openid_client(a.id) || jsonb_build_object('version', private.app_version(a.name))
+  from private.apps a
+  where a.name = client_id and a.kind = 'openid'
+$$;
+comment on function private.read_openid_client(text) is
+  'Returns an OpenID client with its version, or null. A change names the version that its author saw.';
+
+create or replace function private.list_openid_clients(
+  term text default '', after text default null, page_size integer default null
+) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select coalesce(jsonb_agg(private.describe_openid_client(p.id) order by p.name), '[]')
+  from (
+    select a.id, a.name
+    from private.apps a
+    where a.kind = 'openid'
+      and (strpos(a.name, lower(term)) > 0 or strpos(lower(a.display_name), lower(term)) > 0)
+      and (after is null or a.name > after)
+    order by a.name
+    limit page_size
+  ) as p
+$$;
+comment on function private.list_openid_clients(text, text, integer) is
+  'Returns a page of the OpenID clients by name. term is a part of the name or display name, after the last name of the '
+  'previous page. Without page_size, returns all.';
+
+create or replace function private.add_openid_client(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  is_public boolean := (change ->> 'isPublic')::boolean;
+begin
+  if not private.may_change_apps(change) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if is_public is distinct from (change ->> 'secretHash' is null) then
+    raise exception 'a confidential client has a secret, a public client has none' using errcode = 'check_violation';
+  end if;
+  begin
+    insert into private.apps (name, display_name, kind, scopes, backchannel_logout_uri)
+    values (
+      change ->> 'name', change ->> 'displayName', 'openid',
+      array(select jsonb_array_elements_text(change -> 'scopes')), change ->> 'logoutUrl'
+    )
+    returning * into app;
+    insert into private.openid_clients (
+      app_id, is_public, redirect_uris, post_logout_redirect_uris, allows_device_grant
+    )
+    values (
+      app.id, is_public, array(select jsonb_array_elements_text(change -> 'redirectUris')),
+      array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris')),
+      (change ->> 'allowsDeviceGrant')::boolean
+    );
+  exception
+    when unique_violation then
+      return jsonb_build_object('refused', 'taken');
+    when check_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  if not is_public then
+    insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
+  end if;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'app.register', 'target', 'app ' || app.name, 'after', private.describe_openid_client(app.id)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.add_openid_client(jsonb) is
+  'Registers an OpenID client: { actor, name, displayName, isPublic, scopes, redirectUris, postLogoutRedirectUris, logoutUrl, '
+  'allowsDeviceGrant, secretHash as text of a bytea or null for a public client, reason, requestId, ip } → {} or { refused: '
+  'forbidden | taken | invalid }.';
+
+create or replace function private.change_openid_client(change jsonb) returns jsonb
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+  known jsonb;
+begin
+  if not private.may_change_apps(change) then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  select * into app from private.apps a where a.name = change ->> 'name' and a.kind = 'openid' for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if change ? 'version' and private.app_version(app.name)::text is distinct from change ->> 'version' then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
+  end if;
+  known := private.describe_openid_client(app.id);
+  begin
+    update private.apps a
+    set
+      display_name = coalesce(change ->> 'displayName', a.display_name),
+      scopes = case
+        when change ? 'scopes' then array(select jsonb_array_elements_text(change -> 'scopes')) else a.scopes
+      end,
+      backchannel_logout_uri = case
+        when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
+      end
+    where a.id = app.id;
+    update private.openid_clients c
+    set
+      redirect_uris = case
+        when change ? 'redirectUris' then array(select jsonb_array_elements_text(change -> 'redirectUris'))
+        else c.redirect_uris
+      end,
+      post_logout_redirect_uris = case
+        when change ? 'postLogoutRedirectUris'
+          then array(select jsonb_array_elements_text(change -> 'postLogoutRedirectUris'))
+        else c.post_logout_redirect_uris
+      end,
+      allows_device_grant = coalesce((change ->> 'allowsDeviceGrant')::boolean, c.allows_device_grant)
+    where c.app_id = app.id;
+  exception
+    when check_violation then
+      return jsonb_build_object('refused', 'invalid');
+  end;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'app.edit', 'target', 'app ' || app.name, 'before', known,
+    'after', private.describe_openid_client(app.id)
+  ));
+  return '{}';
+end
+$$;
+comment on function private.change_openid_client(jsonb) is
+  'Changes what is named of an OpenID client: { actor, name, version, displayName, scopes, redirectUris, '
+  'postLogoutRedirectUris, logoutUrl, allowsDeviceGrant, reason, requestId, ip } → {} or { refused: forbidden | not_found | '
+  'conflict (with last) | invalid }. Without version, any state is changed.';
+
+create or replace function private.set_app_logout_url(
+  app_name text, logout_url text, reason text, actor uuid default null
+) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  update private.apps a set backchannel_logout_uri = logout_url where a.name = app_name returning * into app;
+  if not found then
+    return false;
+  end if;
+  perform private.record_app_change(app, 'app.edit', reason, actor);
+  return true;
+end
+$$;
+comment on function private.set_app_logout_url(text, text, text, uuid) is
+  'Sets where an app of any kind learns of ended logins; null stops it. False if there is no such app.';
+
+create or replace function private.may_change_apps(change jsonb) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select change ->> 'actor' is null
+    or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+$$;
+comment on function private.may_change_apps(jsonb) is
+  'Whether the author of a change is an infrastructure admin, or the command line, which names none.';
+
+create or replace function private.app_version(app_name text) returns uuid
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select l.id
+  from private.admin_audit_log l
+  where l.target = 'app ' || app_name
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+comment on function private.app_version(text) is 'Returns the version of an app: the last line of the audit log about it.';

@@ -66,6 +66,9 @@ export default [
   route("qr", "routes/sign-in/qr.tsx"),
   route("qr/open", "routes/sign-in/qr-open.tsx"),
 
+  route("device", "routes/openid/device.tsx"),
+  route("oauth/device_authorization", "routes/openid/device-authorization.ts"),
+
   route("workspaces", "routes/workspaces/workspaces.tsx"),
   route("workspaces/:workspaceId", "routes/workspaces/workspace.tsx"),
   route("workspaces/:workspaceId/members", "routes/workspaces/members.tsx"),
@@ -157,6 +160,9 @@ export default [
   route("api/v1/auth/qr-login/challenges/:id", "routes/api/qr-challenge.ts"),
   route("api/v1/auth/qr-login/challenges/:id/approve", "routes/api/qr-challenge-approve.ts"),
   route("api/v1/auth/qr-login/challenges/:id/reject", "routes/api/qr-challenge-reject.ts"),
+  route("api/v1/auth/device-authorizations/:userCode", "routes/api/device-request.ts"),
+  route("api/v1/auth/device-authorizations/:userCode/approve", "routes/api/device-request-approve.ts"),
+  route("api/v1/auth/device-authorizations/:userCode/deny", "routes/api/device-request-deny.ts"),
   route("api/v1/auth/mfa/mobile/challenges", "routes/api/mobile-challenges.ts"),
   route("api/v1/auth/mfa/mobile/challenges/:id", "routes/api/mobile-challenge.ts"),
   route("api/v1/auth/mfa/mobile/challenges/:id/approve", "routes/api/mobile-challenge-approve.ts"),

@@ -1,8 +1,10 @@
 import {
   answerApproval,
+  answerDeviceRequest,
   decideLink,
   PlatformRefusal,
   pendingApprovals,
+  readDeviceRequest,
   readLink,
   requireOwnOrigin,
   whoAmI,
@@ -77,6 +79,13 @@ async function run(command: MobileCommand): Promise<void> {
       console.log(status === "approved" ? "Approved. The browser goes on by itself." : "Rejected.");
       return;
     }
+    case "device": {
+      const caller = await phone.caller();
+      if (command.approve) console.log(deviceInWords(await readDeviceRequest(caller, command)));
+      const status = await answerDeviceRequest(caller, command);
+      console.log(status === "approved" ? "Approved. The device finishes signing in by itself." : "Denied.");
+      return;
+    }
     case "mfa-list": {
       const approvals = await pendingApprovals(await phone.caller());
       if (approvals.length === 0) console.log("Nothing waits for you.");
@@ -93,6 +102,13 @@ async function run(command: MobileCommand): Promise<void> {
 /** Who asks, as an app shows it before the person approves. */
 function shown({ device, address, createdAt }: Awaited<ReturnType<typeof readLink>>): string {
   return `Requested by ${device} at ${address}, ${createdAt}.`;
+}
+
+/** Which app and device ask, and for what, as an app shows it before the person approves. */
+function deviceInWords(request: Awaited<ReturnType<typeof readDeviceRequest>>): string {
+  const { app, device, address, place, createdAt, rights } = request;
+  const from = [device, place, address].filter(Boolean).join(", ");
+  return `${app.displayName} asks for a sign-in on ${from}, ${createdAt}.\nIt will be able to: ${rights.join("; ")}.`;
 }
 
 /** One sentence for who typed the command. */

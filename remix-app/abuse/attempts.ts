@@ -11,7 +11,7 @@ import { hasBotChallenge } from "./bot-challenge.ts";
  * `password`: a sign-in by password, or a check of one. `code`: TOTP, one-time and recovery codes, links from mails.
  * `sign_in_code`: a code that was mailed to sign in with.
  * `mail`: resend, reset, invitation. `passkey`: sign-in by passkey. `oauth`: a visit to a provider. `credential`: a
- * signed-in user's changes that hash a password or send a mail.
+ * signed-in user's changes that hash a password or send a mail. `user_code`: the code of a device that asks to sign in.
  */
 export type AttemptAction =
   | "password"
@@ -21,7 +21,8 @@ export type AttemptAction =
   | "sign_up"
   | "passkey"
   | "oauth"
-  | "credential";
+  | "credential"
+  | "user_code";
 
 /**
  * What became of it. `succeeded`: given back, and this account's failures from this address are forgotten. `failed`: the

@@ -16,6 +16,13 @@ export const eventKinds = {
   mfa_rejected: { label: "Rejected a sign-in on a phone" },
   qr_approved: { label: "Approved a browser session on a phone" },
   qr_rejected: { label: "Rejected a browser session on a phone" },
+  device_approved: {
+    label: "Approved a sign-in on another device",
+    notice: {
+      subject: "A device was signed in to your {product} account",
+      what: "Someone entered a device’s code and approved its sign-in to your {product} account.",
+    },
+  },
   password_changed: {
     label: "Changed the password",
     notice: {

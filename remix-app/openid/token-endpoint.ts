@@ -5,6 +5,7 @@ import { requireAppKeys } from "../satellites/app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf, refreshByAnyKey, successorBytes } from "../satellites/tokens.ts";
 import { type ClientRequest, oauthError, readClientRequest, refuseClient } from "./client-auth.ts";
+import { redeemDeviceCode } from "./device/redeem-device-code.ts";
 import {
   hashesOf,
   type IssuedTokens,
@@ -18,6 +19,8 @@ import {
 const answered = z.union([refusalOf("unauthenticated", "token", "scope", "unavailable"), issuedTokens]);
 type Answered = z.output<typeof answered>;
 
+const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
+
 /**
  * Answers `POST /oauth/token` (RFC 6749 section 3.2).
  * @throws Response an OAuth error; 503 if the database does not answer
@@ -29,6 +32,8 @@ export async function answerTokenRequest(context: AppLoadContext, request: Reque
       return redeemCode(context, asked);
     case "refresh_token":
       return refresh(context, asked);
+    case deviceGrant:
+      return redeemDeviceCode(context, { client: asked.client, deviceCode: required(asked.form, "device_code") });
     case undefined:
       throw oauthError("invalid_request", { description: "grant_type is required" });
     default:

@@ -30,6 +30,7 @@ export const notRun: readonly string[] = [
   "docs/mobile.md context: const gateway = new OpenAI({",
   'docs/mobile.md values: npm run mobile -- qr show    "{base}/qr/open#<id>.<secret>"       # which device asks, from where and when',
   "docs/mobile.md values: MOBILE_TOTP_SECRET=… npm run mobile -- sign-in admin@gatehouse.test     # or --code 123456",
+  "docs/mobile.md values: npm run mobile -- approve-device WDJB-MJHT      # shows which app and device ask, then approves",
   'docs/pricing.md json: { "input": "2", "cached_input": "0.2", "cache_write": "2.5", "output": "8", "request_fee": "0.01" }',
   'docs/pricing.md json: { "input_tokens": 1200, "cached_input_tokens": 400, "cache_write_tokens": 100, "output_tokens": 250, "reasoning_tokens": 90, "fee_requests": 1 }',
   "docs/providers.md ini: AI_PROVIDER_OPENAI_KIND=openai",

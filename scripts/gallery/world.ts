@@ -5,6 +5,7 @@ import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { asApp, createApp, mint, paths, signInAgain } from "../test/apps.ts";
+import { askFromDevice, createDeviceClient, expireRequest } from "../test/device-requests.ts";
 import { ask, createOpenidClient } from "../test/openid.ts";
 import { insertAuthenticators, signedInLongAgo } from "../test/people.ts";
 import { createHelper } from "../test/recovery-help.ts";
@@ -71,6 +72,14 @@ export async function createWorld() {
     return `${satellite}/verify-token?${new URLSearchParams({ token, nextUrl: "/", state: "theirs" })}`;
   };
 
+  /** A device that asks to sign in. @returns the path of the page with its code */
+  const askOnDevice = async ({ expired = false } = {}): Promise<string> => {
+    const client = await createDeviceClient({ displayName: "Northwind CLI" });
+    const request = await askFromDevice(client, { userAgent: "curl/8.11.0 (x86_64-pc-linux-gnu)" });
+    if (expired) await expireRequest(request);
+    return `/device?${new URLSearchParams({ user_code: request.userCode })}`;
+  };
+
   const apps = new Map<string, Awaited<ReturnType<typeof enroll>>[number]>();
   const demo = users.find(({ role }) => role === "user");
   const [known] = await query<{ id: string }>("select id from auth.users where email = $1", [demo?.email]);
@@ -109,6 +118,7 @@ export async function createWorld() {
     confirmationLink,
     linkOfMail,
     handOver,
+    askOnDevice,
     /** Such a link after somebody has gone on by it. @returns it @throws where it led nowhere even then */
     useUp: async (account: Account): Promise<string> => {
       const link = await handOver(account);

@@ -94,6 +94,35 @@ export async function answerApproval(
   return (await send(caller, { path, body, answer: decided })).status;
 }
 
+const deviceRequest = z.object({
+  userCode: z.string(),
+  app: z.object({ displayName: z.string() }),
+  rights: z.array(z.string()),
+  device: z.string(),
+  address: z.string().nullable(),
+  place: z.string().nullable(),
+  createdAt: z.string(),
+});
+const deviceAnswer = z.object({ status: z.enum(["approved", "denied"]) });
+
+/** Reads a device's request by the code that it shows. */
+export function readDeviceRequest(
+  caller: Caller,
+  { userCode }: { userCode: string },
+): Promise<z.infer<typeof deviceRequest>> {
+  const path = `/api/v1/auth/device-authorizations/${encodeURIComponent(userCode)}`;
+  return send(caller, { path, answer: deviceRequest });
+}
+
+/** Approves or denies a device's request. */
+export async function answerDeviceRequest(
+  caller: Caller,
+  { userCode, approve, device }: { userCode: string; approve: boolean; device: PhoneDevice },
+): Promise<string> {
+  const path = `/api/v1/auth/device-authorizations/${encodeURIComponent(userCode)}/${approve ? "approve" : "deny"}`;
+  return (await send(caller, { path, body: approve ? { device } : {}, answer: deviceAnswer })).status;
+}
+
 async function send<Answer extends z.ZodType>(
   { base, accessToken }: Caller,
   { path, body, answer }: { path: string; body?: object; answer: Answer },

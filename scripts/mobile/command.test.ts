@@ -22,6 +22,8 @@ test.each([
   [["qr", "show", link], { verb: "qr-show", origin, id, secret: "s-e_cret" }],
   [["qr", "approve", link], { verb: "qr", approve: true, origin, id, secret: "s-e_cret", device }],
   [["qr", "reject", link], { verb: "qr", approve: false, origin, id, secret: "s-e_cret", device }],
+  [["approve-device", "WDJB-MJHT"], { verb: "device", approve: true, userCode: "WDJB-MJHT", device }],
+  [["deny-device", "wdjb", "mjht"], { verb: "device", approve: false, userCode: "wdjbmjht", device }],
   [["mfa", "list"], { verb: "mfa-list" }],
   [
     ["mfa", "approve", id, "--pair-code", "012 345"],
@@ -54,6 +56,7 @@ test.each([
   [["qr", "approve", `https://evil@gatehouse.example/qr/open#${id}.s`], "not the link of a QR code"],
   [["qr", "approve", `mailto:/qr/open#${id}.s`], "not the link of a QR code"],
   [["qr", "approve", link, "--unlock", "face"], "--unlock"],
+  [["approve-device"], "Enter the code"],
   [["mfa", "approve", id], "6 digits"],
   [["mfa", "approve", "1", "--pair-code", "123456"], "mfa list"],
   [["mfa", "approve", link, "--pair-code", "123456"], "mfa list"],

@@ -9,6 +9,7 @@ npm run mobile -- models
 npm run mobile -- chat <text> [--model <id>]
 npm run mobile -- speak <text> [--voice <name>] [--file <path>.wav]
 npm run mobile -- qr show|approve|reject <link of the QR code>
+npm run mobile -- approve-device|deny-device <code that the device shows>
 npm run mobile -- mfa list
 npm run mobile -- mfa approve <id> --pair-code <6 digits>
 npm run mobile -- mfa reject <id>
@@ -49,6 +50,7 @@ type Deed =
   | { verb: "speak"; text: string; voice: string | null; file: string; workspaceId: string | null }
   | ({ verb: "qr-show" } & QrLink)
   | ({ verb: "qr"; approve: boolean; device: PhoneDevice } & QrLink)
+  | { verb: "device"; approve: boolean; userCode: string; device: PhoneDevice }
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
 /** What `npm run mobile --` is asked to do, and where it keeps its session. */
@@ -105,6 +107,12 @@ export function readMobileCommand(argv: string[]): MobileCommand {
       if (words[0] === "show") return { verb: "qr-show", ...linkOf(only(words.slice(1))), sessionFile };
       const { approve, rest } = decisionOf(words);
       return { verb, approve, ...linkOf(only(rest)), device, sessionFile };
+    }
+    case "approve-device":
+    case "deny-device": {
+      if (words.length === 0) throw new Error("Enter the code that the device shows.");
+      const userCode = words.join("");
+      return { verb: "device", approve: verb === "approve-device", userCode, device, sessionFile };
     }
     case "mfa": {
       if (words[0] === "list") {

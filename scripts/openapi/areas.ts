@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { deviceOperations } from "../../remix-app/openid/device/device-operations.ts";
 import { appOperations } from "../../remix-app/satellites/operations.ts";
 import { accountOperations } from "../../remix-app/session/account-operations.ts";
 import { challengeOperations } from "../../remix-app/session/challenge-operations.ts";
@@ -24,6 +25,7 @@ const platformOperations: readonly Operation[] = [
   ...accountOperations,
   ...identityOperations,
   ...challengeOperations,
+  ...deviceOperations,
   ...appOperations,
   ...workspaceOperations,
   ...studioOperations,

@@ -7,6 +7,7 @@ import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-ten
 import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
+import { askFromDevice, createDeviceClient, deleteDeviceClient, newUserCode } from "../test/device-requests.ts";
 import { createPerson, deletePerson, enter, insertAuthenticators, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
@@ -140,6 +141,25 @@ describe("live answers are as the documents say", () => {
     await waiting("GET", "/api/v1/users/me/sessions");
     await waiting("GET", `${approvals}/${asked.id}?secret=${asked.secret}`);
     await deletePerson(handed);
+    expect(faults).toEqual([]);
+  });
+
+  test("of a device's request that a phone answers", async () => {
+    const [owner, client] = await Promise.all([createPerson(), createDeviceClient()]);
+    const call = bearerOf((await openPhone(project, owner)).accessToken);
+    const requests = "/api/v1/auth/device-authorizations";
+    const [approved, denied] = await Promise.all([askFromDevice(client), askFromDevice(client, { place: null })]);
+    await call("GET", `${requests}/${approved.userCode}`);
+    await call("GET", `${requests}/${denied.userCode}`);
+    await call("GET", `${requests}/${newUserCode()}`);
+    await call("POST", `${requests}/${approved.userCode}/approve`, { device: { ...unlockedPhone, appLock: false } });
+    await call("POST", `${requests}/${approved.userCode}/approve`, { device: unlockedPhone });
+    await call("POST", `${requests}/${approved.userCode}/approve`, { device: unlockedPhone });
+    await refusals(call, `${requests}/${denied.userCode}/approve`);
+    await call("POST", `${requests}/${denied.userCode}/deny`);
+    await call("POST", `${requests}/${denied.userCode}/deny`);
+    await nobody("GET", `${requests}/${denied.userCode}`);
+    await Promise.all([deletePerson(owner), deleteDeviceClient(client)]);
     expect(faults).toEqual([]);
   });
 

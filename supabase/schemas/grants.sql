@@ -312,6 +312,14 @@ grant execute on function
   private.end_openid_login(uuid, uuid)
 to service_role;
 
+-- openid/: device
+grant execute on function
+  private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text),
+  private.read_device_authorization(text, uuid),
+  private.decide_device_authorization(text, jsonb, boolean, jsonb),
+  private.redeem_device_code(text, bytea, bytea, bytea, bytea)
+to service_role;
+
 -- openid/: signing keys
 grant execute on function
   private.read_signing_keys(),

@@ -50,6 +50,7 @@ describe("begin_attempt", () => {
     { action: "passkey", attempts: 60, retryAfterSeconds: 10 },
     { action: "oauth", attempts: 120, retryAfterSeconds: 5 },
     { action: "credential", attempts: 60, retryAfterSeconds: 10 },
+    { action: "user_code", attempts: 30, retryAfterSeconds: 20 },
   ])("allows $attempts of $action from one address, whatever the account", async (limit, { db }) => {
     const address = newAddress();
     const next = () => begin(db, anAttempt({ action: limit.action, address }));

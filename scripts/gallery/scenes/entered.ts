@@ -49,5 +49,29 @@ export const enteredStates = statesOf("Sign in", [
     },
   ],
   ["Continue to an app that is turned off", "sign-in/continue", "guest", (scene) => registerApp(scene, false)],
+  ["Connect a device", "openid/device", "guest", "/device"],
+  ["Connect a device, unknown code", "openid/device", "guest", "/device?user_code=WDJB-MJHT", 404],
+  ["Connect a device, its request", "openid/device", "guest", ({ world }) => world.askOnDevice()],
+  [
+    "Connect a device, approved",
+    "openid/device",
+    "guest",
+    ({ world }) => world.askOnDevice(),
+    async ({ page }) => {
+      await page.getByRole("button", { name: /^Approve as/ }).click();
+      await arrive(page, "Sign-in approved");
+    },
+  ],
+  [
+    "Connect a device, denied",
+    "openid/device",
+    "guest",
+    ({ world }) => world.askOnDevice(),
+    async ({ page }) => {
+      await press(page, "Deny");
+      await arrive(page, "Sign-in denied");
+    },
+  ],
+  ["Connect a device, expired", "openid/device", "guest", ({ world }) => world.askOnDevice({ expired: true })],
   ["Continue to strangers", "sign-in/continue", "guest", "/continue?returnUrl=https%3A%2F%2Fevil.example", 404],
 ]);

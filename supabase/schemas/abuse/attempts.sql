@@ -30,7 +30,8 @@ declare
   new_id uuid;
 begin
   if of_action is null or of_action not in (
-    'password', 'code', 'sign_in_code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff'
+    'password', 'code', 'sign_in_code', 'mail', 'sign_up', 'passkey', 'oauth', 'credential', 'app_secret', 'handoff',
+    'user_code'
   ) then
     raise exception 'there is no such action' using errcode = 'invalid_parameter_value';
   end if;

@@ -80,6 +80,12 @@ as $$
     -- Signing in to apps; each is a row that lives for a day.
     ('handoff', 'account', 120, interval '10 minutes', 'refuse'),
 
+    -- Requests of devices for a user code (RFC 8628), each a row that lives for a day.
+    ('device_authorization', 'address', 60, interval '10 minutes', 'refuse'),
+    -- User codes have 34 bits and live for 10 minutes (RFC 8628 section 5.1). A right one is given back.
+    ('user_code', 'address', 30, interval '10 minutes', 'refuse'),
+    ('user_code', 'account', 10, interval '15 minutes', 'refuse'),
+
     -- At the identity backend itself, past our routes. Only failures count.
     ('direct_password', 'pair', 10, interval '15 minutes', 'refuse'),
     ('direct_password', 'account', 30, interval '1 hour', 'refuse_new'),

@@ -1,0 +1,77 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { appsUnavailable, callAppFunction } from "../../satellites/app-database.ts";
+import { hashOf, newOpaqueToken } from "../../satellites/tokens.ts";
+import { type ClientRequest, oauthError, refuseClient } from "../client-auth.ts";
+import { newUserCode, shownUserCode } from "./user-code.ts";
+
+/** The database takes the first that is not in use. */
+const candidates = 4;
+
+const refusal = z.object({
+  refused: z.enum(["unauthenticated", "unauthorized_client", "scope", "limited", "unavailable"]),
+  retryAfterSeconds: z.number().int().optional(),
+});
+const begun = z.object({
+  userCode: z.string(),
+  expiresInSeconds: z.number().int(),
+  intervalSeconds: z.number().int(),
+});
+
+/**
+ * Answers `POST /oauth/device_authorization` (RFC 8628 section 3.2). Where the request came from is kept for the person
+ * who approves it.
+ * @throws Response an OAuth error; 503 if the database does not answer
+ */
+export async function beginDeviceAuthorization(
+  context: AppLoadContext,
+  { client, form }: ClientRequest,
+): Promise<Response> {
+  const { env, clientAddress, userAgent, place } = context;
+  const deviceCode = newOpaqueToken("ghd_");
+  const answer = await callAppFunction(context, {
+    name: "begin_device_authorization",
+    args: {
+      client_id: client.id,
+      secret_hash: client.secretHash,
+      device_code_hash: hashOf(deviceCode),
+      user_codes: Array.from({ length: candidates }, newUserCode),
+      scopes: (form.get("scope") ?? "").split(" ").filter(Boolean),
+      address: clientAddress,
+      user_agent: userAgent,
+      place,
+    },
+    schema: z.union([refusal, begun]),
+  });
+  if ("refused" in answer) {
+    if (answer.refused === "unauthenticated") throw await refuseClient(context, client);
+    if (answer.refused === "unavailable") throw appsUnavailable(context);
+    throw refused(answer);
+  }
+  const code = shownUserCode(answer.userCode);
+  const page = `${env.BASE_URL}/device`;
+  const body = {
+    device_code: deviceCode,
+    user_code: code,
+    verification_uri: page,
+    verification_uri_complete: `${page}?${new URLSearchParams({ user_code: code })}`,
+    expires_in: answer.expiresInSeconds,
+    interval: answer.intervalSeconds,
+  };
+  return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
+}
+
+function refused({ refused: reason, retryAfterSeconds = 1 }: z.output<typeof refusal>): Response {
+  switch (reason) {
+    case "scope":
+      return oauthError("invalid_scope", { description: "Send a scope that this client is registered for" });
+    case "limited":
+      return oauthError("temporarily_unavailable", {
+        status: 429,
+        description: "Too many requests from this address. Wait, then try again",
+        headers: { "Retry-After": String(retryAfterSeconds) },
+      });
+    default:
+      return oauthError("unauthorized_client", { description: "This client is not registered for the device grant" });
+  }
+}

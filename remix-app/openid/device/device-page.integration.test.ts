@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  askFromDevice,
+  createDeviceClient,
+  type DeviceClient,
+  deleteDeviceClient,
+  expireRequest,
+  newUserCode,
+} from "../../../scripts/test/device-requests.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+  type SignedInBrowser,
+  signedInLongAgo,
+} from "../../../scripts/test/people.ts";
+import { readStack } from "../../../scripts/test/stack.ts";
+import { openBrowser } from "../../testing/browser.ts";
+import { newAddress } from "../../testing/visitor.ts";
+import { shownUserCode } from "./user-code.ts";
+
+const { base } = readStack();
+const warning = "Only continue if you started this on your own device";
+let person: Person;
+let client: DeviceClient;
+
+beforeAll(async () => {
+  [person, client] = await Promise.all([createPerson(), createDeviceClient()]);
+});
+afterAll(() => Promise.all([deletePerson(person), deleteDeviceClient(client)]));
+
+const pageOf = (typed: string) => `/device?${new URLSearchParams({ user_code: typed })}`;
+
+const answer = (browser: SignedInBrowser, userCode: string, decision: "approve" | "deny", accountId = person.id) =>
+  browser.post("/device", { accountId, userCode: shownUserCode(userCode), decision });
+
+async function stateOf(userCode: string): Promise<string> {
+  const [row] = await query<{ state: string }>(
+    "select private.device_authorization_state(d) as state from private.device_authorizations d where user_code = $1",
+    [userCode],
+  );
+  return row?.state ?? "unknown";
+}
+
+describe("the page of a code", () => {
+  test("names app, code, device, place, address, time, account and rights, and warns against codes of others", async () => {
+    const { userCode } = await askFromDevice(client);
+    const { status, words } = await (await enter(person)).get(pageOf(userCode));
+    expect(status).toBe(200);
+    for (const shown of [
+      "Sign in to Field CLI on a device",
+      shownUserCode(userCode),
+      "curl",
+      "Porto, Portugal",
+      "203.0.113.7",
+      "UTC",
+      "See your name",
+      "See your workspaces and your role in each",
+      warning,
+    ]) {
+      expect(words).toContain(shown);
+    }
+    expect(words.replaceAll(" ", "")).toContain(person.email);
+  });
+
+  test("shows no place or address that isn't known, and a closed list of words for the device", async () => {
+    const userAgent = "Gatehouse security check - press approve";
+    const { userCode } = await askFromDevice(client, { place: null, userAgent });
+    const { words } = await (await enter(person)).get(pageOf(userCode));
+    expect(words).toContain("Unknown browser");
+    expect(words).not.toContain("press approve");
+    expect(words).not.toContain("Location");
+  });
+
+  test.each([
+    ["lower case without a hyphen", (code: string) => code.toLowerCase()],
+    ["spaces", (code: string) => ` ${code.slice(0, 4)} ${code.slice(4)} `],
+    ["a hyphen", shownUserCode],
+  ])("is found by the code in %s", async (_, typed) => {
+    const { userCode } = await askFromDevice(client);
+    expect((await (await enter(person)).get(pageOf(typed(userCode)))).words).toContain(warning);
+  });
+
+  test("asks for a code first, and again after one that is unknown or not a code", async () => {
+    const browser = await enter(person);
+    expect(await browser.get("/device")).toMatchObject({
+      status: 200,
+      words: expect.stringContaining("Enter the code"),
+    });
+    for (const typed of [newUserCode(), "hello", "x".repeat(3_000)]) {
+      const { status, words } = await browser.get(pageOf(typed));
+      expect([status, words]).toEqual([404, expect.stringContaining("We don’t know this code")]);
+    }
+  });
+
+  test("sends visitors without a session to sign in, and back to the code", async () => {
+    const { userCode } = await askFromDevice(client);
+    const { location } = await openBrowser(base).get(pageOf(userCode));
+    expect(location).toBe(`/login?${new URLSearchParams({ returnUrl: pageOf(userCode) })}`);
+  });
+
+  test("sends a session that has to verify its second factor to do so", async () => {
+    const owing = await createPerson();
+    try {
+      await insertAuthenticators(owing, ["Phone"]);
+      const [{ userCode }, browser] = [await askFromDevice(client), await enter(owing)];
+      const second = `/mfa?${new URLSearchParams({ returnUrl: pageOf(userCode) })}`;
+      expect((await browser.get(pageOf(userCode))).location).toBe(second);
+      expect((await answer(browser, userCode, "approve", owing.id)).location).toMatch(/^\/mfa\?/);
+      expect(await stateOf(userCode)).toBe("pending");
+    } finally {
+      await deletePerson(owing);
+    }
+  });
+
+  test("of an expired request says so", async () => {
+    const request = await askFromDevice(client);
+    await expireRequest(request);
+    const browser = await enter(person);
+    expect((await browser.get(pageOf(request.userCode))).words).toContain("This code no longer works");
+    await answer(browser, request.userCode, "approve");
+    expect(await stateOf(request.userCode)).toBe("expired");
+  });
+});
+
+describe("an answer on the page", () => {
+  test("approves once, shows it, and tells the account's owner which device", async () => {
+    const { userCode } = await askFromDevice(client);
+    const browser = await enter(person);
+    expect(await answer(browser, userCode, "approve")).toMatchObject({
+      status: 303,
+      location: pageOf(shownUserCode(userCode)),
+    });
+    expect(await stateOf(userCode)).toBe("approved");
+    expect((await browser.get(pageOf(userCode))).words).toContain("Sign-in approved");
+    await answer(browser, userCode, "deny");
+    expect(await stateOf(userCode)).toBe("approved");
+    const events = await query(
+      `select e.kind, e.details, count(m) as mails from public.security_events e
+       left join private.outgoing_mails m on m.event_id = e.id
+       where e.user_id = $1 and e.kind = 'device_approved' group by e.id`,
+      [person.id],
+    );
+    const details = { app: "Field CLI", requester: "curl, 203.0.113.7, Porto, Portugal" };
+    expect(events).toEqual([{ kind: "device_approved", details, mails: "1" }]);
+  });
+
+  test("denies, and shows it", async () => {
+    const { userCode } = await askFromDevice(client);
+    const browser = await enter(person);
+    await answer(browser, userCode, "deny");
+    expect((await browser.get(pageOf(userCode))).words).toContain("Sign-in denied");
+    await answer(browser, userCode, "approve");
+    expect(await stateOf(userCode)).toBe("denied");
+  });
+
+  test.each([
+    [590, "approved", null],
+    [610, "pending", "/step-up?"],
+  ] as const)(
+    "by a session that signed in %i seconds ago leaves the request %s",
+    async (secondsAgo, state, leadsTo) => {
+      const { userCode } = await askFromDevice(client);
+      const browser = await signedInLongAgo(person, { secondsAgo });
+      const { words } = await browser.get(pageOf(userCode));
+      expect(words.includes("we’ll ask you to confirm it’s you")).toBe(leadsTo !== null);
+      const { location } = await answer(browser, userCode, "approve");
+      if (leadsTo) {
+        expect(location).toBe(`/step-up?${new URLSearchParams({ returnUrl: pageOf(shownUserCode(userCode)) })}`);
+      }
+      expect(await stateOf(userCode)).toBe(state);
+    },
+  );
+
+  test("denies without confirming it's you", async () => {
+    const { userCode } = await askFromDevice(client);
+    await answer(await signedInLongAgo(person, { secondsAgo: 610 }), userCode, "deny");
+    expect(await stateOf(userCode)).toBe("denied");
+  });
+});
+
+describe("device-code phishing", () => {
+  test("a link with the code never approves by itself, whatever it says", async () => {
+    const { userCode } = await askFromDevice(client);
+    const browser = await enter(person);
+    for (const path of [
+      pageOf(userCode),
+      `${pageOf(userCode)}&decision=approve&accountId=${person.id}`,
+      `${pageOf(userCode)}&userCode=${userCode}&decision=approve`,
+    ]) {
+      expect((await browser.get(path)).words).toContain(warning);
+    }
+    expect(await stateOf(userCode)).toBe("pending");
+  });
+
+  test("the request of a device elsewhere is shown with its place, and with the warning", async () => {
+    const { userCode } = await askFromDevice(client, { address: "198.51.100.9", place: "Minsk, Belarus" });
+    const { words } = await (await enter(person)).get(pageOf(userCode));
+    for (const shown of [warning, "Minsk, Belarus", "198.51.100.9"]) expect(words).toContain(shown);
+  });
+
+  test("another site's form, or one without a decision, approves nothing", async () => {
+    const { userCode } = await askFromDevice(client);
+    const browser = await enter(person);
+    const fields = { accountId: person.id, userCode, decision: "approve" };
+    for (const site of ["cross-site", "same-site"]) {
+      const response = await fetch(new URL("/device", base), {
+        method: "POST",
+        redirect: "manual",
+        headers: { cookie: browser.cookie(), "sec-fetch-site": site, "x-forwarded-for": newAddress() },
+        body: new URLSearchParams(fields),
+      });
+      expect(response.status).toBe(403);
+    }
+    for (const decision of ["", "approved", "yes"]) await browser.post("/device", { ...fields, decision });
+    expect(await stateOf(userCode)).toBe("pending");
+  });
+
+  test("a form of another account's page approves nothing", async () => {
+    const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
+    try {
+      await answer(await enter(other), userCode, "approve", person.id);
+      expect(await stateOf(userCode)).toBe("pending");
+    } finally {
+      await deletePerson(other);
+    }
+  });
+
+  test("a request that one person approved isn't shown to another", async () => {
+    const [other, { userCode }] = await Promise.all([createPerson(), askFromDevice(client)]);
+    try {
+      await answer(await enter(person), userCode, "approve");
+      const browser = await enter(other);
+      expect((await browser.get(pageOf(userCode))).words).toContain("This code no longer works");
+    } finally {
+      await deletePerson(other);
+    }
+  });
+});
+
+describe("guessing codes", () => {
+  test("10 wrong ones from one account are let through in 15 minutes, and then not even the right one", async () => {
+    const guesser = await createPerson();
+    try {
+      const { userCode } = await askFromDevice(client);
+      const browser = await enter(guesser);
+      for (let nth = 1; nth <= 10; nth += 1) {
+        expect((await browser.get(pageOf(newUserCode()))).status).toBe(404);
+        // What is right is given back.
+        if (nth === 9) expect((await browser.get(pageOf(userCode))).status).toBe(200);
+      }
+      const refused = await browser.get(pageOf(userCode));
+      expect([refused.status, refused.words]).toEqual([429, expect.stringContaining("Too many attempts")]);
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(60);
+      await answer(browser, userCode, "approve", guesser.id);
+      expect(await stateOf(userCode)).toBe("pending");
+      // From another address it's still the same account.
+      const elsewhere = openBrowser(base, { cookie: browser.cookie(), address: newAddress() });
+      expect((await elsewhere.get(pageOf(userCode))).status).toBe(429);
+    } finally {
+      await deletePerson(guesser);
+    }
+  });
+
+  test("30 wrong ones from one address are let through in 10 minutes, whatever the accounts", async () => {
+    const guessers = await Promise.all(Array.from({ length: 4 }, createPerson));
+    try {
+      const { userCode } = await askFromDevice(client);
+      const address = newAddress();
+      const browsers = await Promise.all(
+        guessers.map(async (guesser) => openBrowser(base, { cookie: (await enter(guesser)).cookie(), address })),
+      );
+      for (const [nth, browser] of browsers.entries()) {
+        for (let guess = 0; nth < 3 && guess < 10; guess += 1) {
+          expect((await browser.get(pageOf(newUserCode()))).status).toBe(404);
+        }
+      }
+      expect((await browsers[3]?.get(pageOf(userCode)))?.status).toBe(429);
+    } finally {
+      await Promise.all(guessers.map(deletePerson));
+    }
+  });
+});

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { newUserCode, readUserCode, shownUserCode } from "./user-code.ts";
+
+test("a new user code has eight consonants and reads back as shown", () => {
+  const codes = Array.from({ length: 200 }, newUserCode);
+  for (const code of codes) {
+    expect(code).toMatch(/^[BCDFGHJKLMNPQRSTVWXZ]{8}$/);
+    expect(readUserCode(shownUserCode(code))).toBe(code);
+  }
+  expect(new Set(codes).size).toBe(codes.length);
+});
+
+test("a user code is shown in two groups of four", () => {
+  expect(shownUserCode("WDJBMJHT")).toBe("WDJB-MJHT");
+});
+
+test.each(["WDJB-MJHT", "wdjb-mjht", "WDJBMJHT", " wd jb mj ht ", "WDJB–MJHT", "WDJB\u00a0MJHT", "w-d-j-b-m-j-h-t"])(
+  "reads %j",
+  (typed) => {
+    expect(readUserCode(typed)).toBe("WDJBMJHT");
+  },
+);
+
+test.each(["", "WDJB-MJH", "WDJB-MJHTT", "WDJB-MJHA", "WDJB-MJH1", "WDJB.MJHT", `${" ".repeat(57)}WDJBMJHT`])(
+  "does not read %j",
+  (typed) => {
+    expect(readUserCode(typed)).toBeNull();
+  },
+);
+
+test("reads a code of up to 64 characters", () => {
+  expect(readUserCode(`${" ".repeat(56)}WDJBMJHT`)).toBe("WDJBMJHT");
+});

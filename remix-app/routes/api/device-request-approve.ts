@@ -1,0 +1,15 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readJson } from "../../http/json-body.ts";
+import { decideDeviceAuthorization, requireDeviceAuthorization } from "../../openid/device/device-authorization.ts";
+import { deviceApproval } from "../../openid/device/device-operations.ts";
+import { requireLocalAuthentication } from "../../session/challenge.ts";
+import { requirePhone } from "../../session/user.ts";
+
+/** `POST /api/v1/auth/device-authorizations/{userCode}/approve`: a phone, under the same rules as a QR handoff. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const { user } = await requirePhone(context, request);
+  const { device } = await readJson(request, { schema: deviceApproval, requestId: context.requestId });
+  requireLocalAuthentication(context, device);
+  const found = await requireDeviceAuthorization(context, { user, typed: params.userCode ?? "" });
+  return Response.json({ status: await decideDeviceAuthorization(context, { user, request: found, approve: true }) });
+}

@@ -1,0 +1,93 @@
+import { randomBytes, randomInt } from "node:crypto";
+import { hashOf } from "../../remix-app/satellites/tokens.ts";
+import { query } from "./people.ts";
+
+/** An OpenID client that is registered for the device grant; a public one has no secret. */
+export interface DeviceClient {
+  id: string;
+  name: string;
+  secret: string | null;
+}
+
+/** A device's request that waits for a person. */
+export interface DeviceRequest {
+  deviceCode: string;
+  /** As the database keeps it, without a hyphen. */
+  userCode: string;
+}
+
+const letters = "BCDFGHJKLMNPQRSTVWXZ";
+
+/** Registers a client of its own for a test. */
+export async function createDeviceClient({
+  displayName = "Field CLI",
+  scopes = ["profile", "workspaces:read"],
+  isPublic = true,
+  allowsDeviceGrant = true,
+}: {
+  displayName?: string;
+  scopes?: string[];
+  isPublic?: boolean;
+  allowsDeviceGrant?: boolean;
+} = {}): Promise<DeviceClient> {
+  const name = `client-${randomBytes(8).toString("hex")}`;
+  const secret = isPublic ? null : randomBytes(32).toString("base64url");
+  const [app] = await query<{ id: string }>(
+    `with app as (
+       insert into private.apps (name, display_name, kind, scopes) values ($1, $2, 'openid', $3) returning id
+     ), client as (
+       insert into private.openid_clients (app_id, is_public, allows_device_grant) select id, $4, $5 from app
+     ), secret as (
+       insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null
+     )
+     select id from app`,
+    [name, displayName, scopes, isPublic, allowsDeviceGrant, secret && hashOf(secret)],
+  );
+  if (!app) throw new Error("no client was made");
+  return { id: app.id, name, secret };
+}
+
+export async function deleteDeviceClient({ id }: Pick<DeviceClient, "id">): Promise<void> {
+  await query("delete from private.apps where id = $1", [id]);
+}
+
+/** Returns a user code that is very likely unused. */
+export const newUserCode = () => Array.from({ length: 8 }, () => letters[randomInt(letters.length)]).join("");
+
+/** Asks as a device does, from an address and a place. */
+export async function askFromDevice(
+  client: DeviceClient,
+  {
+    scopes = ["openid", "profile", "workspaces:read"],
+    address = "203.0.113.7",
+    userAgent = "curl/8.11.0",
+    place = "Porto, Portugal",
+  }: { scopes?: string[]; address?: string; userAgent?: string; place?: string | null } = {},
+): Promise<DeviceRequest> {
+  const request = { deviceCode: `ghd_${randomBytes(32).toString("base64url")}`, userCode: newUserCode() };
+  await query(
+    `insert into private.device_authorizations
+       (device_code_hash, user_code, app_id, scopes, ip, user_agent, place, expires_at)
+     values ($1::bytea, $2, $3, $4, $5, $6, jsonb_build_object('name', $7::text), now() + interval '10 minutes')`,
+    [hashOf(request.deviceCode), request.userCode, client.id, scopes, address, userAgent, place],
+  );
+  return request;
+}
+
+/** Makes a request expire now. */
+export async function expireRequest({ userCode }: Pick<DeviceRequest, "userCode">): Promise<void> {
+  await query(
+    `update private.device_authorizations
+     set created_at = now() - interval '10 minutes', expires_at = now() where user_code = $1`,
+    [userCode],
+  );
+}
+
+/** Makes the last poll older by so many seconds. */
+export async function passSincePoll({ deviceCode }: Pick<DeviceRequest, "deviceCode">, seconds: number): Promise<void> {
+  await query(
+    `update private.device_authorizations
+     set polled_at = polled_at - make_interval(secs => $2) where device_code_hash = $1::bytea`,
+    [hashOf(deviceCode), seconds],
+  );
+}

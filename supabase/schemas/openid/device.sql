@@ -1,0 +1,294 @@
+-- The device authorization grant (RFC 8628): a device without a browser asks, a person approves with the user code in a
+-- browser or in the mobile app, and the device's next poll redeems the device code.
+
+-- Definer: clients' secrets are granted to nobody.
+create or replace function private.begin_device_authorization(
+  client_id text,
+  secret_hash bytea,
+  device_code_hash bytea,
+  user_codes text[],
+  scopes text[],
+  address inet,
+  user_agent text,
+  place text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+  bucket record;
+  wait interval;
+  granted text[];
+  candidate text;
+  begun private.device_authorizations;
+begin
+  select a.id into client
+  from private.authenticate_openid_client(begin_device_authorization.client_id, begin_device_authorization.secret_hash) a;
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  if not private.allows_device_grant(client.id) then
+    return jsonb_build_object('refused', 'unauthorized_client');
+  end if;
+  granted := private.openid_scopes(client.id, begin_device_authorization.scopes);
+  if cardinality(granted) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  select b.* into strict bucket
+  from private.attempt_buckets('device_authorization', null, private.address_network(begin_device_authorization.address)) b;
+  wait := private.consume_attempt(bucket.subject, 'device_authorization', bucket.scope, bucket.step, bucket.per);
+  if wait is not null then
+    return jsonb_build_object('refused', 'limited', 'retryAfterSeconds', ceil(extract(epoch from wait))::integer);
+  end if;
+
+  foreach candidate in array user_codes loop
+    insert into private.device_authorizations as d
+      (device_code_hash, user_code, app_id, scopes, ip, user_agent, place, expires_at)
+    values (
+      begin_device_authorization.device_code_hash,
+      candidate,
+      client.id,
+      granted,
+      begin_device_authorization.address,
+      nullif(begin_device_authorization.user_agent, ''),
+      case when begin_device_authorization.place is not null
+        then jsonb_build_object('name', begin_device_authorization.place)
+      end,
+      now() + interval '10 minutes'
+    )
+    on conflict (user_code) do nothing
+    returning d.* into begun;
+    exit when begun.id is not null;
+  end loop;
+  if begun.id is null then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  return jsonb_build_object(
+    'userCode', begun.user_code,
+    'expiresInSeconds', extract(epoch from begun.expires_at - begun.created_at)::integer,
+    'intervalSeconds', begun.interval_seconds
+  );
+end
+$$;
+comment on function private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text) is
+  'Begins a request with the first user code that is not in use: {userCode, expiresInSeconds, intervalSeconds}, or '
+  '{refused: unauthenticated | unauthorized_client | scope (none of them is registered) | limited (with '
+  'retryAfterSeconds) | unavailable (all codes in use)}.';
+
+create or replace function private.allows_device_grant(client_app_id uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select exists (
+    select
+    from private.openid_clients c
+    join private.apps a on a.id = c.app_id
+    where c.app_id = client_app_id and c.allows_device_grant and a.enabled
+  )
+$$;
+comment on function private.allows_device_grant(uuid) is
+  'Whether an enabled client is registered for the device grant now. For definers; granted to nobody.';
+
+create or replace function private.device_authorization_state(request private.device_authorizations) returns text
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select case
+    when request.denied_at is not null then 'denied'
+    when request.approved_at is not null then 'approved'
+    when request.expires_at <= now() then 'expired'
+    when not private.allows_device_grant(request.app_id) then 'expired'
+    else 'pending'
+  end
+$$;
+comment on function private.device_authorization_state(private.device_authorizations) is
+  'pending, approved, denied or expired, as the person sees it. A request of a client that was turned off is expired.';
+
+-- Definer: registrations of clients are granted to nobody.
+create or replace function private.read_device_authorization(user_code text, reader_id uuid) returns jsonb
+  language sql
+  stable
+  security definer
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'userCode', d.user_code,
+    -- Another person's answer is not shown.
+    'state', case when d.user_id <> reader_id then 'expired' else private.device_authorization_state(d) end,
+    'app', jsonb_build_object('name', a.name, 'displayName', a.display_name),
+    'scopes', to_jsonb(d.scopes),
+    'userAgent', coalesce(d.user_agent, ''),
+    'address', host(d.ip),
+    'place', d.place ->> 'name',
+    'createdAt', d.created_at,
+    'expiresAt', d.expires_at
+  )
+  from private.device_authorizations d
+  join private.apps a on a.id = d.app_id
+  where d.user_code = read_device_authorization.user_code
+$$;
+comment on function private.read_device_authorization(text, uuid) is
+  'A request as a page or a phone shows it: {userCode, state: pending | approved | denied | expired, app, scopes, '
+  'userAgent, address, place, createdAt, expiresAt}; null for an unknown code. To be called within the limits on guesses.';
+
+-- Definer: asks the identity backend's tables what the session has proved.
+create or replace function private.decide_device_authorization(
+  user_code text,
+  claims jsonb,
+  approve boolean,
+  event jsonb default null
+) returns text
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  proved record;
+  request private.device_authorizations;
+  state text;
+begin
+  -- Before anything is read, so that a new password waits for this approval and ends it, or is waited for.
+  perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
+  select * into proved from private.session_proof(decide_device_authorization.claims);
+  if proved.refused is not null then
+    return proved.refused;
+  end if;
+  -- A session that may only replace its password approves nothing.
+  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+    return 'unauthenticated';
+  end if;
+  select d.* into request
+  from private.device_authorizations d
+  where d.user_code = decide_device_authorization.user_code
+  for no key update;
+  if not found then
+    return 'not_found';
+  end if;
+  state := private.device_authorization_state(request);
+  if state <> 'pending' then
+    return case state when 'expired' then 'expired' else 'conflict' end;
+  end if;
+  if not approve then
+    update private.device_authorizations d set denied_at = now() where d.id = request.id;
+    return 'denied';
+  end if;
+  update private.device_authorizations d
+  set approved_at = now(),
+      user_id = (proved.proof).user_id,
+      -- The login outlives the sign-out of the browser or phone that approves it.
+      proof = row(
+        (proved.proof).user_id,
+        null,
+        (proved.proof).factor_id,
+        (proved.proof).second_factor_second,
+        (proved.proof).primary_second,
+        (proved.proof).generation
+      )::private.mfa_proof,
+      valid_until = proved.valid_until,
+      authentication = private.openid_authentication_of(
+        decide_device_authorization.claims, proved.proof, proved.valid_until is not null
+      )
+  where d.id = request.id;
+  perform private.record_security_event(event || jsonb_build_object('userId', (proved.proof).user_id));
+  return 'approved';
+end
+$$;
+comment on function private.decide_device_authorization(text, jsonb, boolean, jsonb) is
+  'A person''s answer by their session''s verified claims, once: approved (with the event in their activity) or denied; '
+  'or not_found, expired, conflict (answered already), unauthenticated, mfa_required or unavailable. Whether the session '
+  'is fresh is checked before.';
+
+-- Definer: clients' secrets and proofs are granted to nobody.
+create or replace function private.redeem_device_code(
+  client_id text,
+  secret_hash bytea,
+  device_code_hash bytea,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  client record;
+  request private.device_authorizations;
+  login private.openid_grants;
+  locked_user uuid;
+  standing text;
+begin
+  select a.id into client
+  from private.authenticate_openid_client(redeem_device_code.client_id, redeem_device_code.secret_hash) a;
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select d.user_id into locked_user
+  from private.device_authorizations d
+  where d.device_code_hash = redeem_device_code.device_code_hash and d.app_id = client.id;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  -- Turning the client off waits for these tokens and revokes them, or is waited for. Apps are locked before accounts.
+  perform from private.apps a where a.id = client.id for share;
+  if locked_user is not null then
+    perform private.lock_app_credentials(locked_user);
+  end if;
+  select d.* into request
+  from private.device_authorizations d
+  where d.device_code_hash = redeem_device_code.device_code_hash and d.app_id = client.id
+  for no key update;
+  if not found or request.redeemed_at is not null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if not private.allows_device_grant(client.id) then
+    return jsonb_build_object('refused', 'unauthorized_client');
+  end if;
+  if request.denied_at is not null then
+    return jsonb_build_object('refused', 'access_denied');
+  end if;
+  if request.expires_at <= now() then
+    return jsonb_build_object('refused', 'expired_token');
+  end if;
+  if request.polled_at + make_interval(secs => request.interval_seconds) > now() then
+    update private.device_authorizations d
+    set polled_at = now(), interval_seconds = least(60, d.interval_seconds + 5)
+    where d.id = request.id;
+    return jsonb_build_object('refused', 'slow_down');
+  end if;
+  update private.device_authorizations d set polled_at = now() where d.id = request.id;
+  -- Approved since the account was looked up, so the account is not locked yet: the next poll redeems it.
+  if request.approved_at is null or locked_user is null then
+    return jsonb_build_object('refused', 'authorization_pending');
+  end if;
+
+  standing := private.proof_status(request.proof);
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' or request.valid_until <= now() then
+    return jsonb_build_object('refused', 'access_denied');
+  end if;
+  update private.device_authorizations d set redeemed_at = now() where d.id = request.id;
+  login.source_id := request.id;
+  login.app_id := request.app_id;
+  login.user_id := request.user_id;
+  login.proof := request.proof;
+  login.authentication := request.authentication;
+  login.scopes := request.scopes;
+  login.ends_at := request.valid_until;
+  return private.issue_openid_tokens(login, redeem_device_code.access_hash, redeem_device_code.refresh_hash);
+end
+$$;
+comment on function private.redeem_device_code(text, bytea, bytea, bytea, bytea) is
+  'A device''s poll, which redeems an approved request once: what private.issue_openid_tokens returns, or {refused: '
+  'authorization_pending | slow_down (the interval grew by 5 s) | access_denied | expired_token | token (unknown, another '
+  'client''s or redeemed) | unauthenticated | unauthorized_client | unavailable}.';

@@ -1,0 +1,351 @@
+import { describe, expect } from "vitest";
+import { createActor, type MfaState, mfaStates } from "./actors.ts";
+import { newHash, openPools, setPolicy } from "./app-fixtures.ts";
+import { bindApproval, createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "./database.ts";
+import {
+  ageRequest,
+  begin,
+  beginRequest,
+  type DeviceRequest,
+  decide,
+  newUserCode,
+  poll,
+  registerClient,
+  waitSincePoll,
+} from "./device-fixtures.ts";
+
+const grantOf = (db: Database, { deviceHash }: DeviceRequest) =>
+  one<Record<string, unknown>>(db, {
+    sql: `select (g.proof).session_id as session, (g.proof).factor_id as factor, (g.proof).primary_second::float8 as primary_second,
+            (g.proof).generation::float8 as generation, g.scopes, (g.authentication).acr as acr,
+            extract(epoch from g.ends_at - g.created_at)::float8 as seconds
+          from private.openid_grants g
+          join private.device_authorizations d on d.id = g.source_id
+          where d.device_code_hash = $1`,
+    values: [deviceHash],
+  });
+
+const read = async (db: Database, { userCode }: { userCode: string }, readerId: string | null = null) =>
+  (
+    await one<{ answer: Record<string, unknown> | null }>(db, {
+      sql: "select private.read_device_authorization($1, $2) as answer",
+      values: [userCode, readerId],
+    })
+  ).answer;
+
+describe("a device's request", () => {
+  test("lives for 10 minutes, is polled every 5 seconds and keeps where it came from", async ({ db }) => {
+    const client = await registerClient(db);
+    const answer = await begin(db, { client, address: "203.0.113.7", place: "Porto, Portugal" });
+    expect(answer).toEqual({
+      userCode: expect.stringMatching(/^[BCDFGHJKLMNPQRSTVWXZ]{8}$/),
+      expiresInSeconds: 600,
+      intervalSeconds: 5,
+    });
+    expect(await read(db, { userCode: String(answer.userCode) })).toMatchObject({
+      state: "pending",
+      app: { name: client.name, displayName: "Field CLI" },
+      scopes: ["offline_access", "openid", "profile"],
+      userAgent: "curl/8.0",
+      address: "203.0.113.7",
+      place: "Porto, Portugal",
+    });
+  });
+
+  test("takes the next user code if the first is in use, and none if all are", async ({ db }) => {
+    const client = await registerClient(db);
+    const [taken, free] = [newUserCode(), newUserCode()];
+    expect(await begin(db, { client, userCodes: [taken] })).toMatchObject({ userCode: taken });
+    expect(await begin(db, { client, userCodes: [taken, free] })).toMatchObject({ userCode: free });
+    expect(await begin(db, { client, userCodes: [taken, free] })).toEqual({ refused: "unavailable" });
+  });
+
+  test("drops scopes that the client is not registered for, and needs one", async ({ db }) => {
+    const client = await registerClient(db, { scopes: [] });
+    const { userCode } = await begin(db, { client, scopes: ["openid", "email", "ai:use", "unknown"] });
+    expect(await read(db, { userCode: String(userCode) })).toMatchObject({ scopes: ["openid"] });
+    expect(await begin(db, { client, scopes: ["email", "unknown"] })).toEqual({ refused: "scope" });
+    expect(await begin(db, { client, scopes: [] })).toEqual({ refused: "scope" });
+  });
+
+  test("is refused to unknown clients, wrong secrets and clients without the grant", async ({ db }) => {
+    const confidential = await registerClient(db, { isPublic: false });
+    expect(await begin(db, { client: confidential })).toHaveProperty("userCode");
+    for (const client of [
+      { ...confidential, secretHash: newHash() },
+      { ...confidential, secretHash: null as unknown as Buffer },
+      { ...confidential, name: "no-such-client" },
+    ]) {
+      expect(await begin(db, { client })).toEqual({ refused: "unauthenticated" });
+    }
+    const without = await registerClient(db, { allowsDeviceGrant: false });
+    expect(await begin(db, { client: without })).toEqual({ refused: "unauthorized_client" });
+  });
+
+  test("is refused after 60 from one address in 10 minutes", async ({ db }) => {
+    const [client, address] = [await registerClient(db), "203.0.113.8"];
+    for (let nth = 1; nth <= 60; nth += 1) {
+      expect(await begin(db, { client, address })).toHaveProperty("userCode");
+    }
+    expect(await begin(db, { client, address })).toEqual({ refused: "limited", retryAfterSeconds: 10 });
+    expect(await begin(db, { client, address: "203.0.113.9" })).toHaveProperty("userCode");
+  });
+});
+
+describe("a poll", () => {
+  test("answers authorization_pending, and tokens once after an approval", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    expect(await poll(db, request)).toEqual({ refused: "authorization_pending" });
+    expect(await decide(db, { ...request, claims })).toBe("approved");
+    await waitSincePoll(db, request, "5 seconds");
+    expect(await poll(db, request)).toMatchObject({
+      sub: claims.sub,
+      clientId: request.client.name,
+      scopes: ["offline_access", "openid", "profile"],
+      acr: "aal1",
+      amr: ["pwd"],
+      refreshable: true,
+    });
+    await waitSincePoll(db, request, "5 seconds");
+    expect(await poll(db, request)).toEqual({ refused: "token" });
+  });
+
+  test.for([
+    ["4.999999 seconds", "slow_down"],
+    ["5 seconds", "authorization_pending"],
+  ] as const)("%s after the last one answers %s", async ([interval, refused], { db }) => {
+    const request = await beginRequest(db);
+    await poll(db, request);
+    await waitSincePoll(db, request, interval);
+    expect(await poll(db, request)).toEqual({ refused });
+  });
+
+  test("has to wait 5 seconds longer after each slow_down, up to a minute", async ({ db }) => {
+    const request = await beginRequest(db);
+    await poll(db, request);
+    for (let interval = 5; interval <= 75; interval += 5) {
+      const seconds = Math.min(60, interval);
+      await waitSincePoll(db, request, `${seconds - 0.000001} seconds`);
+      expect(await poll(db, request)).toEqual({ refused: "slow_down" });
+    }
+    await waitSincePoll(db, request, "60 seconds");
+    expect(await poll(db, request)).toEqual({ refused: "authorization_pending" });
+  });
+
+  test.for([
+    ["9 minutes 59.999999 seconds", "authorization_pending", "approved"],
+    ["10 minutes", "expired_token", "expired"],
+  ] as const)("at an age of %s answers %s, and a decision %s", async ([age, refused, decision], { db }) => {
+    const request = await beginRequest(db);
+    await ageRequest(db, request, age);
+    expect(await poll(db, request)).toEqual({ refused });
+    expect(await decide(db, { ...request, claims: await createActor(db, {}) })).toBe(decision);
+  });
+
+  test("after the 10 minutes finds no tokens though the request was approved in time", async ({ db }) => {
+    const request = await beginRequest(db);
+    await decide(db, { ...request, claims: await createActor(db, {}) });
+    await ageRequest(db, request, "10 minutes");
+    expect(await poll(db, request)).toEqual({ refused: "expired_token" });
+  });
+
+  test("after a denial answers access_denied, and nothing is recorded", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    expect(await decide(db, { ...request, claims, approve: false })).toBe("denied");
+    expect(await poll(db, request)).toEqual({ refused: "access_denied" });
+    const events = await db.query(
+      "select from public.security_events where user_id = $1 and kind = 'device_approved'",
+      [claims.sub],
+    );
+    expect(events).toEqual([]);
+    expect(await read(db, request)).toMatchObject({ state: "denied" });
+  });
+
+  test("by another client, or without the client's secret, finds nothing", async ({ db }) => {
+    const own = await registerClient(db, { isPublic: false });
+    const request = await beginRequest(db, own);
+    await decide(db, { ...request, claims: await createActor(db, {}) });
+    for (const client of [await registerClient(db), await registerClient(db, { isPublic: false })]) {
+      expect(await poll(db, { ...request, client })).toEqual({ refused: "token" });
+    }
+    const wrong = { ...own, secretHash: newHash() };
+    expect(await poll(db, { ...request, client: wrong })).toEqual({ refused: "unauthenticated" });
+    expect(await poll(db, { ...request, deviceHash: newHash() })).toEqual({ refused: "token" });
+    expect(await poll(db, request)).toHaveProperty("sid");
+  });
+
+  test("finds nothing once the client was turned off or lost the grant", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    await decide(db, { ...request, claims });
+    await db.query("update private.openid_clients set allows_device_grant = false where app_id = $1", [
+      request.client.id,
+    ]);
+    expect(await poll(db, request)).toEqual({ refused: "unauthorized_client" });
+    const other = await beginRequest(db);
+    await db.query("update private.apps set enabled = false where id = $1", [other.client.id]);
+    expect(await poll(db, other)).toEqual({ refused: "unauthenticated" });
+    expect(await decide(db, { ...other, claims })).toBe("expired");
+  });
+});
+
+describe("an approval", () => {
+  test.for(mfaStates.map(({ mfa, satisfied }) => [mfa, satisfied] as const))(
+    "with %s succeeds: %s",
+    async ([mfa, satisfied], { db }) => {
+      const request = await beginRequest(db);
+      const refusals: Partial<Record<MfaState, string>> = {
+        "malformed policy": "unavailable",
+        "session over": "unauthenticated",
+      };
+      const expected = satisfied ? "approved" : (refusals[mfa] ?? "mfa_required");
+      expect(await decide(db, { ...request, claims: await createActor(db, { mfa }) })).toBe(expected);
+      expect(await read(db, request)).toMatchObject({ state: satisfied ? "approved" : "pending" });
+    },
+  );
+
+  test("is refused to a session that may only replace its password", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    await db.query("insert into private.password_replacements (session_id, user_id) values ($1, $2)", [
+      claims.session_id,
+      claims.sub,
+    ]);
+    expect(await decide(db, { ...request, claims })).toBe("unauthenticated");
+  });
+
+  test("records an event with the app, and one mail to the owner", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    await decide(db, { ...request, claims });
+    const [event, ...more] = await db.query<{ id: string }>(
+      "select id, details from public.security_events where user_id = $1 and kind = 'device_approved'",
+      [claims.sub],
+    );
+    expect([event, more]).toMatchObject([{ details: { app: "Field CLI" } }, []]);
+    expect(await db.query("select from private.outgoing_mails where event_id = $1", [event?.id])).toHaveLength(1);
+  });
+
+  test("counts once, and is not shown to others", async ({ db }) => {
+    const request = await beginRequest(db);
+    const [claims, other] = [await createActor(db, {}), await createActor(db, {})];
+    expect(await decide(db, { ...request, claims })).toBe("approved");
+    for (const approve of [true, false]) {
+      expect(await decide(db, { ...request, claims: other, approve })).toBe("conflict");
+    }
+    expect(await read(db, request, claims.sub)).toMatchObject({ state: "approved" });
+    expect(await read(db, request, other.sub)).toMatchObject({ state: "expired" });
+    expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
+  });
+
+  test("of a denied request, or of an unknown code, does nothing", async ({ db }) => {
+    const request = await beginRequest(db);
+    const claims = await createActor(db, {});
+    await decide(db, { ...request, claims, approve: false });
+    expect(await decide(db, { ...request, claims })).toBe("conflict");
+    expect(await decide(db, { userCode: newUserCode(), claims })).toBe("not_found");
+  });
+
+  test("competing with denials is decided once, and the poll says the same", async () => {
+    const { db, service, close } = openPools(20);
+    try {
+      const request = await beginRequest(service);
+      const claims = await createActor(db, {});
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, (_, nth) => decide(service, { ...request, claims, approve: nth % 2 === 0 })),
+      );
+      const [decided, ...more] = answers.filter((answer) => answer !== "conflict");
+      expect(more).toEqual([]);
+      const answer = await poll(service, request);
+      if (decided === "approved") expect(answer).toMatchObject({ sub: claims.sub });
+      else expect([decided, answer]).toEqual(["denied", { refused: "access_denied" }]);
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe("a login of a device", () => {
+  test("keeps factor, sign-in time and policy, no session, and ends after 30 days", async ({ db }) => {
+    const second = await currentSecond(db);
+    const policy = { version: 1, required: true, boundary: second - 60, primaryBoundary: null, recovery: "none" };
+    const user = await createUser(db, { appMetadata: { platform_required_mfa: { ...policy, generation: 3 } } });
+    const factorId = await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id, factorId });
+    const request = await beginRequest(db);
+    await decide(db, { ...request, claims });
+    expect(await poll(db, request)).toMatchObject({ acr: "aal2", amr: ["mfa", "otp", "pwd"], authTime: second - 1 });
+    expect(await grantOf(db, request)).toMatchObject({
+      session: null,
+      factor: factorId,
+      primary_second: second - 2,
+      generation: 3,
+      acr: "aal2",
+      seconds: 30 * 24 * 3600,
+    });
+  });
+
+  test("ends with the mobile approval that the browser's second factor came from", async ({ db }) => {
+    const user = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id });
+    await bindApproval(db, { claims, factorId, secondFactorAt: (await currentSecond(db)) - 5 });
+    const request = await beginRequest(db);
+    await decide(db, { ...request, claims });
+    expect(await poll(db, request)).toMatchObject({ acr: "aal2" });
+    expect(Number((await grantOf(db, request)).seconds)).toBeLessThanOrEqual(3600);
+  });
+
+  const approved = async (db: Database) => {
+    const user = await createUser(db);
+    const factorId = await enrollFactor(db, { userId: user.id });
+    const claims = await signIn(db, { userId: user.id, factorId });
+    const request = await beginRequest(db);
+    await decide(db, { ...request, claims });
+    return { user, factorId, claims, request };
+  };
+
+  test("begins though the browser that approved it has signed out", async ({ db }) => {
+    const { claims, request } = await approved(db);
+    await db.query("delete from auth.sessions where id = $1", [claims.session_id]);
+    expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
+  });
+
+  test.for(["a ban", "a closed account", "a new boundary", "the factor's deletion"] as const)(
+    "does not begin after %s",
+    async (change, { db }) => {
+      const { user, factorId, request } = await approved(db);
+      switch (change) {
+        case "a ban":
+          await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [user.id]);
+          break;
+        case "a closed account":
+          await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
+          break;
+        case "a new boundary": {
+          const boundary = await currentSecond(db);
+          await setPolicy(db, { userId: user.id, policy: { required: true, boundary, generation: 1 } });
+          break;
+        }
+        case "the factor's deletion":
+          await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+      }
+      expect(await poll(db, request)).toEqual({ refused: "access_denied" });
+    },
+  );
+
+  test("of 40 concurrent polls begins once", async () => {
+    const { db, service, close } = openPools(20);
+    try {
+      const request = await beginRequest(service);
+      await decide(service, { ...request, claims: await createActor(db, {}) });
+      const answers = await Promise.all(Array.from({ length: 40 }, () => poll(service, request)));
+      expect(answers.filter(({ refused }) => !refused)).toHaveLength(1);
+      expect(answers.filter(({ refused }) => refused === "token")).toHaveLength(39);
+    } finally {
+      await close();
+    }
+  });
+});

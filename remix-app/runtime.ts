@@ -8,6 +8,7 @@ import { satelliteRuntime } from "./satellite-runtime.ts";
 import { rotateSigningKeys } from "./schedule/rotate-signing-keys.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
+import { sendLogoutNotices } from "./schedule/send-logout-notices.ts";
 import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
@@ -63,7 +64,7 @@ function platformRuntime(env: Env): Runtime {
     side: "platform",
     tasks: [
       ...upkeep(env),
-      ...(env.APP_SESSION_SECRET ? [rotateSigningKeys(env)] : []),
+      ...(env.APP_SESSION_SECRET ? [rotateSigningKeys(env), sendLogoutNotices(env)] : []),
       ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : []),
     ],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],

@@ -19,6 +19,10 @@ const lists = [
   "appHandoffs",
   "appSessions",
   "appTokens",
+  "openidLogins",
+  "openidCodes",
+  "deviceLogins",
+  "openidConsents",
   "runs",
 ] as const;
 

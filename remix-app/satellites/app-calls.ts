@@ -26,6 +26,8 @@ export const validateRequest = z.strictObject({
 /** What a redeemed token opens. */
 const openedSessions = z.object({
   userId: z.uuid(),
+  /** The login that the sessions belong to, as logout tokens name it. */
+  sid: z.uuid(),
   appSession: issuedSession,
   centralSession: issuedSession.optional(),
 });
@@ -51,6 +53,8 @@ export const introspection = z.union([
     iss: z.string(),
     aud: z.string(),
     sub: z.uuid(),
+    /** The login: the same for all sessions of a handoff, however often they are refreshed. */
+    sid: z.uuid(),
     scope: z.string(),
     iat: z.number().int(),
     exp: z.number().int(),

@@ -66,9 +66,12 @@ function aiRight(scopes: readonly string[], where: string): string | null {
 }
 
 /** What happens when an app is disconnected. */
-export function effectOfDisconnecting({ session, tokens }: ConnectedApp): string {
+export function effectOfDisconnecting({ session, login, consent, tokens }: ConnectedApp): string {
   const ends = [
     session ? "You’ll be signed out of it on all devices." : "",
+    // Whether it then ends a session of its own is the app's to decide.
+    login ? "It loses access to your account." : "",
+    login || consent ? "It asks for your permission when you next sign in to it." : "",
     tokens.length > 0 ? "Its tokens stop working, so it can no longer use AI on your behalf." : "",
   ];
   return `${ends.filter(Boolean).join(" ")} Data it already has stays with it. To reconnect, sign in to it again.`;

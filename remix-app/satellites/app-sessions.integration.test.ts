@@ -64,6 +64,7 @@ describe("introspection", () => {
       iss: base,
       aud: app.name,
       sub: person.id,
+      sid: held.sid,
       scope: "profile workspaces:read workspaces:write",
       iat: expect.any(Number),
       exp: Math.floor(Date.parse(held.appSession.expiresAt) / 1000),

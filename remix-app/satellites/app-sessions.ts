@@ -67,6 +67,7 @@ export async function introspectAppSession(
     iss: context.env.BASE_URL,
     aud: session.audience === "central" ? context.env.BASE_URL : client.name,
     sub: session.user,
+    sid: session.handoff,
     scope: scopes.join(" "),
     iat: secondsOf(session.issuedAt),
     exp: secondsOf(session.expiresAt),

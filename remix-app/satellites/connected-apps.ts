@@ -22,6 +22,10 @@ const connectedApp = z.object({
   origins: z.array(z.string()),
   /** Its sessions, summed up; null where it has none. */
   session: held.nullable(),
+  /** Its logins by OpenID Connect, summed up; null where it has none. */
+  login: held.nullable(),
+  /** What it may sign in with by OpenID Connect without asking again; null if it would ask. */
+  consent: z.object({ scopes: z.array(z.string()), grantedAt: time }).nullable(),
   /** Its tokens for the gateway, summed up for each workspace; without a name where the gateway refuses them. */
   tokens: z.array(held.extend({ workspace: z.string().nullable() })),
 });

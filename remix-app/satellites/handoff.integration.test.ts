@@ -89,6 +89,7 @@ describe("validating", () => {
     const held = answer.body as Held;
     expect(held).toEqual({
       userId: person.id,
+      sid: expect.any(String),
       appSession: { token: expect.any(String), expiresAt: expect.stringMatching(/Z$/) },
       centralSession: { token: expect.any(String), expiresAt: expect.stringMatching(/Z$/) },
     });

@@ -138,7 +138,7 @@ export async function openAppSessions(
     issueSessionToken(opened.app, { ...signing, jti: appPart }),
     opened.central && issueSessionToken(opened.central, { ...signing, jti: centralPart }),
   ]);
-  return { userId: facts.user, appSession, ...(centralSession ? { centralSession } : {}) };
+  return { userId: facts.user, sid: opened.app.handoff, appSession, ...(centralSession ? { centralSession } : {}) };
 }
 
 /** Whom a token would sign in, for "Continue as …"; the app learns a name only by its scope. Redeems nothing. */

@@ -44,6 +44,8 @@ export async function refreshByAnyKey<Refreshed extends { answer: object }>(
 /** An app session as the database describes it (private.app_session_summary). */
 export const sessionSummary = z.object({
   id: z.uuid(),
+  /** The handoff that opened it: the `sid` by which the platform tells the app that its sessions have ended. */
+  handoff: z.uuid(),
   audience: z.enum(["app", "central"]),
   user: z.uuid(),
   factor: z.uuid().nullable(),

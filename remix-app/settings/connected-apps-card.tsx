@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { rightsOfScopes } from "../openid/client-rights.ts";
 import { rightOfToken, rightsOfSession } from "../satellites/app-rights.ts";
 import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
@@ -24,7 +25,7 @@ const originsShown = 3;
 
 /** An app, what it may do with the account, since when and until when, and the way to end it. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
-  const { name, displayName, session } = app;
+  const { name, displayName, session, login, consent } = app;
   const [tokens, moreTokens] = [app.tokens.slice(0, workspacesShown), app.tokens.length - workspacesShown];
   const [origins, moreOrigins] = [app.origins.slice(0, originsShown), app.origins.length - originsShown];
   const websites = [...origins, ...(moreOrigins > 0 ? [`${moreOrigins} more`] : [])];
@@ -39,15 +40,16 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
       }
     >
       <ul className="divide-y divide-line">
-        {session ? (
-          <HeldLine held={session} ends="">
-            <p className="font-medium">Signed in</p>
-            <ul className="list-disc pl-5">
-              {rightsOfSession(session).map((right) => (
-                <li key={right}>{right}</li>
-              ))}
-            </ul>
-          </HeldLine>
+        {session ? <SignedInLine held={session} rights={rightsOfSession(session)} /> : null}
+        {login ? <SignedInLine held={login} rights={rightsOfScopes(login.scopes)} /> : null}
+        {consent && !login ? (
+          <li className="py-3 first:pt-0 last:pb-0">
+            <p className="font-medium">Allowed to sign you in without asking again</p>
+            <RightsList rights={rightsOfScopes(consent.scopes)} />
+            <p className="text-muted">
+              Allowed <RelativeTime at={consent.grantedAt} />
+            </p>
+          </li>
         ) : null}
         {tokens.map((token, index) => (
           // Two workspaces may have one name, and those that are closed to somebody have none.
@@ -63,6 +65,25 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
         ) : null}
       </ul>
     </Card>
+  );
+}
+
+function SignedInLine({ held, rights }: { held: HeldByApp; rights: string[] }) {
+  return (
+    <HeldLine held={held} ends="">
+      <p className="font-medium">Signed in</p>
+      <RightsList rights={rights} />
+    </HeldLine>
+  );
+}
+
+function RightsList({ rights }: { rights: string[] }) {
+  return (
+    <ul className="list-disc pl-5">
+      {rights.map((right) => (
+        <li key={right}>{right}</li>
+      ))}
+    </ul>
   );
 }
 

@@ -142,6 +142,7 @@ export async function mint(person: Pick<Person, "accessToken">, app: TestApp): P
 /** What an app holds of somebody who was handed over. */
 export interface Held {
   userId: string;
+  sid: string;
   appSession: { token: string; expiresAt: string };
   centralSession: { token: string; expiresAt: string };
 }

@@ -107,6 +107,30 @@ create or replace trigger record_passkey_renamed after update of friendly_name o
 create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
   for each row execute function private.record_removal();
 
+-- Sessions, factors and accounts end at the backend, and logins at apps end with them. Before the change, to find what it ends.
+create or replace trigger queue_logouts before delete on auth.sessions
+  for each row execute function private.queue_logouts_before_change();
+
+create or replace trigger queue_logouts_of_removed_factor before delete on auth.mfa_factors
+  for each row when (old.status = 'verified')
+  execute function private.queue_logouts_before_change();
+
+create or replace trigger queue_logouts_of_unverified_factor before update of status on auth.mfa_factors
+  for each row when (old.status = 'verified' and new.status <> 'verified')
+  execute function private.queue_logouts_before_change();
+
+create or replace trigger queue_logouts_of_deleted_account before delete on auth.users
+  for each row execute function private.queue_logouts_before_change();
+
+-- By its name, it runs after preserve_required_mfa_policy.
+create or replace trigger queue_logouts_of_new_policy before update of raw_app_meta_data on auth.users
+  for each row
+  when (
+    (old.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
+      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
+  )
+  execute function private.queue_logouts_before_change();
+
 -- Every access token carries its user's metadata, which users write themselves: anybody who signs up with somebody's
 -- address, before any confirmation. A token that is larger than this makes it fits no cookie of ours (6 KiB), and
 -- requests with it are refused by most servers.

@@ -299,7 +299,7 @@ grant execute on function
   private.app_was_ever_connected(uuid, text)
 to service_role;
 
--- openid/: authorization, tokens, rp-logout
+-- openid/
 grant execute on function
   private.open_openid_authorization(text, text, text[], jsonb),
   private.issue_authorization_code(jsonb, text, text, text[], text, text, bytea, boolean, bigint),
@@ -309,19 +309,21 @@ grant execute on function
   private.introspect_openid_token(text, bytea, bytea),
   private.revoke_openid_token(text, bytea, bytea),
   private.read_openid_logout(text, text, uuid, uuid),
-  private.end_openid_login(uuid, uuid)
-to service_role;
-
--- openid/: device
-grant execute on function
+  private.end_openid_login(uuid, uuid),
   private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text),
   private.read_device_authorization(text, uuid),
   private.decide_device_authorization(text, jsonb, boolean, jsonb),
-  private.redeem_device_code(text, bytea, bytea, bytea, bytea)
-to service_role;
-
--- openid/: signing keys
-grant execute on function
+  private.redeem_device_code(text, bytea, bytea, bytea, bytea),
+  private.claim_logout_notices(integer),
+  private.withdraw_logout(uuid),
+  private.describe_openid_client(uuid),
+  private.read_openid_client(text),
+  private.list_openid_clients(text, text, integer),
+  private.add_openid_client(jsonb),
+  private.change_openid_client(jsonb),
+  private.set_app_logout_url(text, text, text, uuid),
+  private.may_change_apps(jsonb),
+  private.app_version(text),
   private.read_signing_keys(),
   private.current_signing_key(),
   private.replace_signing_key(text, jsonb, text, text, text),

@@ -255,6 +255,46 @@ describe("an account's export", () => {
          sha256(gen_random_uuid()::text::bytea), n, n
        from t, public.workspaces w where w.created_by = $1`,
     ],
+    [
+      "openidLogins",
+      `insert into private.openid_grants (source_id, app_id, user_id, proof, authentication, scopes, created_at, ends_at)
+       select gen_random_uuid(), (select min(a.id::text)::uuid from private.apps a), $1,
+         private.handoff_proof(jsonb_build_object('user', $1::uuid)),
+         row(n, 'aal1', '{pwd}')::private.openid_authentication, '{openid}', n, n + interval '1 day'
+       from t`,
+    ],
+    [
+      "openidCodes",
+      `insert into private.authorization_codes (code_hash, app_id, user_id, proof, authentication, redirect_uri, scopes,
+         code_challenge, created_at, expires_at)
+       select sha256(gen_random_uuid()::text::bytea), (select min(a.id::text)::uuid from private.apps a), $1,
+         private.handoff_proof(jsonb_build_object('user', $1::uuid)),
+         row(n, 'aal1', '{pwd}')::private.openid_authentication, 'https://app.example/cb', '{openid}', repeat('a', 43), n,
+         n + interval '1 minute'
+       from t`,
+    ],
+    [
+      "deviceLogins",
+      `insert into private.device_authorizations (device_code_hash, user_code, app_id, scopes, user_id, proof, created_at,
+         expires_at)
+       select sha256(gen_random_uuid()::text::bytea),
+         translate(left(md5(gen_random_uuid()::text), 8), '0123456789abcdef', 'BCDFGHJKLMNPQRST'),
+         (select min(a.id::text)::uuid from private.apps a), '{openid}', $1,
+         private.handoff_proof(jsonb_build_object('user', $1::uuid)), n, n + interval '10 minutes'
+       from t`,
+    ],
+    [
+      "openidConsents",
+      `, app as (
+         insert into private.apps (name, display_name, kind, scopes)
+         select 'client-' || substr(md5(gen_random_uuid()::text), 1, 12), 'Client', 'openid', '{profile}' from t
+         returning id
+       )
+       insert into private.openid_consents (user_id, app_id, scopes, granted_at)
+       select $1, a.id, '{openid}', t.n
+       from (select n, row_number() over (order by n) as place from t) as t
+       join (select id, row_number() over (order by id) as place from app) as a using (place)`,
+    ],
   ] as const)("has each of its %s once, in pages as in the whole", async ([part, insert], { db }) => {
     const { sub } = await createActor(db, {});
     // Four of one moment, so that a page ends among them.
@@ -379,6 +419,7 @@ const outsideExports: Record<string, string> = {
   "private.account_devices.active_user_id": "which of a browser's accounts is in use; the session itself is listed",
   "private.account_additions.user_id": "a browser's sealed copy of a session; the session itself is listed",
   "private.account_vault_entries.user_id": "a browser's sealed copy of a session; the session itself is listed",
+  "private.logout_notices.user_id": "a notice to an app, gone once delivered; the login is listed",
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
@@ -396,9 +437,13 @@ const exported = [
   "ai.runs.actor_id",
   "private.access_confirmations.user_id",
   "private.app_sessions.user_id",
+  "private.authorization_codes.user_id",
   "private.cross_app_tokens.user_id",
+  "private.device_authorizations.user_id",
   "private.login_challenges.user_id",
   "private.mfa_recovery_codes.user_id",
+  "private.openid_consents.user_id",
+  "private.openid_grants.user_id",
   "private.unconfirmed_additions.user_id",
   "public.profiles.id",
   "public.security_events.user_id",

@@ -14,6 +14,7 @@ import {
 } from "./app-fixtures.ts";
 import { beginExchange, exchange, issueAppToken, newPair, refresh, tokenOf } from "./app-token-fixtures.ts";
 import { type Database, signIn, test } from "./database.ts";
+import { openClientLogin, registerClient } from "./logout-fixtures.ts";
 
 interface Held {
   scopes: string[];
@@ -27,6 +28,8 @@ interface Connected {
   displayName: string;
   origins: string[];
   session: Held | null;
+  login: Held | null;
+  consent: { scopes: string[]; grantedAt: string } | null;
   tokens: (Held & { workspace: string | null })[];
 }
 
@@ -64,6 +67,8 @@ describe("connected apps", () => {
         displayName: "Aurora",
         origins: ["https://a.notes.example", "https://notes.example"],
         session: { ...held, scopes: ["profile", "workspaces:read", "workspaces:write"] },
+        login: null,
+        consent: null,
         tokens: [],
       },
       {
@@ -71,6 +76,8 @@ describe("connected apps", () => {
         displayName: "Notes",
         origins: [],
         session: null,
+        login: null,
+        consent: null,
         tokens: [{ ...held, scopes: ["ai:use", "tts:use", "workspace:session"], workspace: "Shared" }],
       },
     ]);
@@ -243,3 +250,151 @@ describe("disconnecting an app", () => {
     expect(await exchange(db, setting)).not.toHaveProperty("refused");
   });
 });
+
+describe("an OpenID client", () => {
+  const consent = (db: Database, { userId, app }: { userId: string; app: App }) =>
+    db.query(
+      "insert into private.openid_consents (user_id, app_id, scopes) values ($1, $2, '{openid,profile,workspaces:read}')",
+      [userId, app.id],
+    );
+
+  test("is connected by its logins, with the scopes that it is still registered for", async ({ db }) => {
+    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+    await openClientLogin(db, { claims, app });
+    await openClientLogin(db, { claims, app, fromDevice: true });
+    await db.query("update private.apps set scopes = '{workspaces:read}' where id = $1", [app.id]);
+    const time = expect.any(String);
+    expect(await appsOf(db, claims.sub)).toEqual([
+      {
+        name: app.name,
+        displayName: "Grafana",
+        origins: [],
+        session: null,
+        login: { scopes: ["openid", "workspaces:read"], connectedAt: time, renewedAt: time, endsAt: time },
+        consent: null,
+        tokens: [],
+      },
+    ]);
+  });
+
+  test("is connected until its last login expires, to the moment", async ({ db }) => {
+    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+    await openClientLogin(db, { claims, app });
+    const set = (end: string) =>
+      db.query(
+        `update private.openid_grants set created_at = now() - interval '1 day', ends_at = ${end} where user_id = $1`,
+        [claims.sub],
+      );
+    await set("now() + interval '1 microsecond'");
+    expect(await namesOf(db, claims.sub)).toEqual([app.name]);
+    await set("now()");
+    expect(await namesOf(db, claims.sub)).toEqual([]);
+  });
+
+  test("is listed while a consent stands, and disconnecting withdraws it", async ({ db }) => {
+    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+    await consent(db, { userId: claims.sub, app });
+    expect(await appsOf(db, claims.sub)).toMatchObject([
+      { name: app.name, login: null, consent: { scopes: ["openid", "profile", "workspaces:read"] } },
+    ]);
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await appsOf(db, claims.sub)).toEqual([]);
+  });
+
+  test("loses its logins, codes, device approvals and consent when it is disconnected, once", async ({ db }) => {
+    const [claims, other, app] = [await createActor(db, {}), await createActor(db, {}), await registerClient(db)];
+    for (const each of [claims, other]) {
+      await openClientLogin(db, { claims: each, app });
+      await consent(db, { userId: each.sub, app });
+      await pending(db, { userId: each.sub, app });
+    }
+    expect(await leftOf(db, claims.sub)).toEqual({ logins: 1, codes: 1, devices: 1, consents: 1 });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("disconnected");
+    expect(await leftOf(db, claims.sub)).toEqual({ logins: 0, codes: 0, devices: 0, consents: 0 });
+    expect(await leftOf(db, other.sub)).toEqual({ logins: 1, codes: 1, devices: 1, consents: 1 });
+    expect(await disconnect(db, { userId: claims.sub, app })).toBe("over");
+    expect(await eventsOf(db, claims.sub)).toHaveLength(1);
+  });
+
+  test.for([
+    ["a new password", "update auth.users set encrypted_password = 'new' where id = $1"],
+    ["a ban", "update auth.users set banned_until = now() + interval '1 day' where id = $1"],
+    [
+      "disabling it",
+      `update private.apps set enabled = false
+       where id in (select app_id from private.openid_grants where user_id = $1)`,
+    ],
+  ] as const)("loses its logins, codes and device approvals by %s, and keeps the consent", async ([, sql], { db }) => {
+    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+    await openClientLogin(db, { claims, app });
+    await consent(db, { userId: claims.sub, app });
+    await pending(db, { userId: claims.sub, app });
+    await db.query(sql, [claims.sub]);
+    expect(await leftOf(db, claims.sub)).toEqual({ logins: 0, codes: 0, devices: 0, consents: 1 });
+  });
+
+  test("is swept of codes, device approvals and logins a day after they expire, and not before", async ({ db }) => {
+    const [claims, app] = [await createActor(db, {}), await registerClient(db)];
+    await openClientLogin(db, { claims, app });
+    await pending(db, { userId: claims.sub, app });
+    const expire = async (end: string) => {
+      await db.query(
+        `update private.authorization_codes set created_at = ${end} - interval '1 minute', expires_at = ${end} where user_id = $1`,
+        [claims.sub],
+      );
+      await db.query(
+        `update private.device_authorizations set created_at = ${end} - interval '1 minute', expires_at = ${end}
+         where user_id = $1`,
+        [claims.sub],
+      );
+      await db.query(
+        `update private.openid_grants set created_at = ${end} - interval '1 day', ends_at = ${end} where user_id = $1`,
+        [claims.sub],
+      );
+    };
+    const rows = async () => {
+      const tables = ["authorization_codes", "device_authorizations", "openid_grants"];
+      const counts = tables.map((table) => db.query(`select from private.${table} where user_id = $1`, [claims.sub]));
+      return (await Promise.all(counts)).map(({ length }) => length);
+    };
+    await expire("now() - interval '1 day'");
+    await call(db, "sweep_app_credentials", {});
+    expect(await rows()).toEqual([1, 1, 1]);
+    await expire("now() - interval '1 day 1 microsecond'");
+    await call(db, "sweep_app_credentials", {});
+    expect(await rows()).toEqual([0, 0, 0]);
+  });
+});
+
+/** Leaves a code and a device approval that are not redeemed yet. */
+async function pending(db: Database, { userId, app }: { userId: string; app: App }): Promise<void> {
+  const proof = "row($1, gen_random_uuid(), gen_random_uuid(), 1, 1, 1)::private.mfa_proof";
+  const authentication = "row(now(), 'aal1', '{pwd}')::private.openid_authentication";
+  await db.query(
+    `insert into private.authorization_codes (code_hash, app_id, user_id, proof, authentication, redirect_uri, scopes,
+       code_challenge, expires_at)
+     values ($3, $2, $1, ${proof}, ${authentication}, 'https://app.example/cb', '{openid}', repeat('a', 43),
+       now() + interval '1 minute')`,
+    [userId, app.id, newHash()],
+  );
+  await db.query(
+    `insert into private.device_authorizations (device_code_hash, user_code, app_id, scopes, user_id, proof,
+       authentication, approved_at, expires_at)
+     values ($3, $4, $2, '{openid}', $1, ${proof}, ${authentication}, now(), now() + interval '10 minutes')`,
+    [userId, app.id, newHash(), Array.from(newHash().subarray(0, 8), (byte) => "BCDFGHJKLMNPQRST"[byte % 16]).join("")],
+  );
+}
+
+/** What a person's clients could still use. */
+async function leftOf(db: Database, userId: string): Promise<Record<string, number>> {
+  const [left] = await db.query<Record<string, number>>(
+    `select
+       (select count(*)::integer from private.openid_grants where user_id = $1 and revoked_at is null) as logins,
+       (select count(*)::integer from private.authorization_codes where user_id = $1 and revoked_at is null) as codes,
+       (select count(*)::integer from private.device_authorizations where user_id = $1) as devices,
+       (select count(*)::integer from private.openid_consents where user_id = $1) as consents`,
+    [userId],
+  );
+  if (!left) throw new Error("a count has one row");
+  return left;
+}

@@ -11,7 +11,7 @@ as $$
     select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
     from unnest(array[
       'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens'
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents'
     ]) as p (part)
   )
 $$;
@@ -217,6 +217,44 @@ begin
       where t.user_id = subject_id and (t.created_at, t.id) > (last_at, last_id)
       order by t.created_at, t.id
       limit page_size;
+  elsif part = 'openidLogins' then
+    return query
+      select jsonb_build_object(
+        'id', g.id, 'app', a.name, 'scopes', g.scopes, 'authTime', (g.authentication).auth_time,
+        'acr', (g.authentication).acr, 'amr', (g.authentication).amr, 'createdAt', g.created_at, 'endsAt', g.ends_at,
+        'revokedAt', g.revoked_at
+      )
+      from private.openid_grants g join private.apps a on a.id = g.app_id
+      where g.user_id = subject_id and (g.created_at, g.id) > (last_at, last_id)
+      order by g.created_at, g.id
+      limit page_size;
+  elsif part = 'openidCodes' then
+    return query
+      select jsonb_build_object(
+        'id', c.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.created_at, 'redeemedAt', c.redeemed_at,
+        'revokedAt', c.revoked_at
+      )
+      from private.authorization_codes c join private.apps a on a.id = c.app_id
+      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
+      limit page_size;
+  elsif part = 'deviceLogins' then
+    return query
+      select jsonb_build_object(
+        'id', d.id, 'app', a.name, 'scopes', d.scopes, 'ip', host(d.ip), 'userAgent', d.user_agent, 'place', d.place,
+        'createdAt', d.created_at, 'approvedAt', d.approved_at, 'deniedAt', d.denied_at, 'redeemedAt', d.redeemed_at
+      )
+      from private.device_authorizations d join private.apps a on a.id = d.app_id
+      where d.user_id = subject_id and (d.created_at, d.id) > (last_at, last_id)
+      order by d.created_at, d.id
+      limit page_size;
+  elsif part = 'openidConsents' then
+    return query
+      select jsonb_build_object('id', a.id, 'app', a.name, 'scopes', c.scopes, 'createdAt', c.granted_at)
+      from private.openid_consents c join private.apps a on a.id = c.app_id
+      where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
+      order by c.granted_at, a.id
+      limit page_size;
   else
     raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
   end if;
@@ -224,8 +262,8 @@ end
 $$;
 comment on function private.export_account_part(uuid, text, jsonb, integer) is
   'Returns a page of a list of private.export_account, oldest first: sessions, securityEvents, approvals, workspaces, '
-  'invitations, keys, appHandoffs, appSessions, appTokens or ledger (of credits). after is the last record of the page '
-  'before; all records without page_size.';
+  'invitations, keys, appHandoffs, appSessions, appTokens, openidLogins, openidCodes, deviceLogins, openidConsents or '
+  'ledger (of credits). after is the last record of the previous page. Without page_size, returns all records.';
 
 create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
   returns setof jsonb

@@ -27,6 +27,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'unauthenticated');
   end if;
+  perform private.hold_proof(private.handoff_proof(facts));
   standing := private.proof_status(private.handoff_proof(facts));
   if standing = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
@@ -58,7 +59,7 @@ begin
 end
 $$;
 comment on function private.redeem_cross_app_token is
-  'Redeems a token once and opens its sessions: {app, central?}, each {id, audience, user, factor, issuedAt, expiresAt}; '
+  'Redeems a token once and opens its sessions: {app, central?}, each {id, handoff, audience, user, factor, issuedAt, expiresAt}; '
   'or {refused: unauthenticated | token | unavailable}. The facts are those of the proof, whose signature the web '
   'server has checked.';
 
@@ -172,7 +173,7 @@ begin
 end
 $$;
 comment on function private.refresh_app_session(text, bytea, bytea, bytea) is
-  'Puts the successor in a token''s place, once: {id, audience, user, factor, issuedAt, expiresAt}, the same to everyone '
+  'Puts the successor in a token''s place, once: {id, handoff, audience, user, factor, issuedAt, expiresAt}, the same to everyone '
   'who asks within 30 s, or {refused: unauthenticated | token | unavailable}. The successor follows from the token by '
   'a key of the web server''s, so that all callers bring the same.';
 
@@ -217,6 +218,7 @@ create or replace function private.app_session_summary(session private.app_sessi
 as $$
   select jsonb_build_object(
     'id', session.id,
+    'handoff', session.handoff_id,
     'audience', session.audience,
     'user', session.user_id,
     'factor', (session.proof).factor_id,

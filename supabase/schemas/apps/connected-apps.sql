@@ -1,4 +1,4 @@
--- The apps that hold credentials of a person, for that person to see and disconnect.
+-- The apps that hold credentials or a consent of a person, for that person to see and disconnect.
 
 -- Definer: asks what is granted to nobody, of the identity backend's tables and of the registry.
 create or replace function private.connected_apps(subject_id uuid) returns jsonb
@@ -52,6 +52,32 @@ as $$
       and e.ends_at > now()
       and private.proof_status(t.proof) <> 'over'
     group by t.app_id, t.workspace_id
+  ),
+  logins as (
+    select
+      l.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(l.created_at),
+        'renewedAt', max(coalesce(t.created_at, l.created_at)),
+        'endsAt', max(l.ends_at)
+      ) as held
+    from private.openid_grants l
+    left join private.openid_tokens t on t.grant_id = l.id
+    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes)) as g (scope) on true
+    where l.user_id = subject_id
+      and l.revoked_at is null
+      and l.ends_at > now()
+      and private.proof_status(l.proof) <> 'over'
+    group by l.app_id
+  ),
+  consents as (
+    select
+      c.app_id,
+      jsonb_build_object('scopes', private.openid_scopes(c.app_id, c.scopes), 'grantedAt', c.granted_at) as held
+    from private.openid_consents c
+    join private.apps a on a.id = c.app_id and a.enabled
+    where c.user_id = subject_id
   )
   select coalesce(jsonb_agg(jsonb_build_object(
     'name', a.name,
@@ -60,6 +86,8 @@ as $$
       select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
     ),
     'session', s.held,
+    'login', l.held,
+    'consent', c.held,
     'tokens', (
       select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
       from tokens t
@@ -68,12 +96,15 @@ as $$
   ) order by lower(a.display_name), a.name), '[]')
   from private.apps a
   left join sessions s on s.app_id = a.id
-  where s.app_id is not null or exists (select from tokens t where t.app_id = a.id)
+  left join logins l on l.app_id = a.id
+  left join consents c on c.app_id = a.id
+  where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
 $$;
 comment on function private.connected_apps(uuid) is
-  'Apps that hold something of a person which is not over: [{name, displayName, origins, session, tokens}]. Session, or '
-  'null, sums up the app sessions, and each of tokens what is held for one workspace: {scopes, connectedAt, renewedAt, '
-  'endsAt}, scopes as they are in force now; with workspace, null where the gateway refuses the token.';
+  'Apps that hold live credentials or a consent of a person: [{name, displayName, origins, session, login, consent, '
+  'tokens}]. session and login sum up app sessions and logins by OpenID Connect, and each of tokens those for one workspace: '
+  '{scopes, connectedAt, renewedAt, endsAt}, with scopes as they are in force now; tokens also have workspace, null if the '
+  'gateway refuses the token. consent is {scopes, grantedAt}. All but tokens may be null.';
 
 -- Definer: whoever ends sessions need not reach the gateway's tables.
 create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
@@ -126,6 +157,10 @@ as $$
   where exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
     or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
     or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    or exists (select from private.openid_grants g where g.app_id = a.id and g.user_id = subject_id)
+    or exists (select from private.authorization_codes c where c.app_id = a.id and c.user_id = subject_id)
+    or exists (select from private.device_authorizations d where d.app_id = a.id and d.user_id = subject_id)
+    or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
 $$;
 comment on function private.apps_ever_connected(uuid) is
   'Apps that hold something of a person, or held it, as far back as what is over is kept. For definers; granted to nobody.';

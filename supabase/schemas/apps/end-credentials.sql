@@ -1,4 +1,7 @@
 -- What ends the credentials of an app. Sign-out, boundary and factor are checked at each use instead.
+--
+-- Locks are taken in one order: the app, the account (private.lock_app_credentials), then its rows in the order in which one
+-- is made from the other: handoffs, app sessions, app tokens, authorization codes, device authorizations, OpenID logins.
 
 -- Definer: authenticate_app is not granted to a role.
 create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
@@ -36,6 +39,7 @@ begin
     update ai.app_tokens t
     set revoked_at = now()
     where t.family_id = held.handoff_id and t.app_id = app.id and t.revoked_at is null;
+    perform private.withdraw_logout(held.handoff_id);
   end if;
   return true;
 end
@@ -75,10 +79,14 @@ begin
   update private.cross_app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.user_id = subject_id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.user_id = subject_id and t.revoked_at is null;
+  update private.authorization_codes c set revoked_at = now() where c.user_id = subject_id and c.revoked_at is null;
+  delete from private.device_authorizations d where d.user_id = subject_id and d.redeemed_at is null;
+  update private.openid_grants g set revoked_at = now() where g.user_id = subject_id and g.revoked_at is null;
 end
 $$;
 comment on function private.end_apps_of_account(uuid) is
-  'Revokes all app sessions, app tokens and pending handoffs of a user. For definers; not granted to a role.';
+  'Revokes all that apps hold of a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that are not '
+  'redeemed yet. Consents stay. For definers; not granted to a role.';
 
 create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
   language plpgsql
@@ -111,12 +119,36 @@ begin
   set revoked_at = now()
   where t.user_id = subject_id and t.app_id = ended_app_id and t.revoked_at is null and t.refresh_expires_at > now();
   get diagnostics part = row_count;
+  ended := ended + part;
+  update private.authorization_codes c
+  set revoked_at = now()
+  where c.user_id = subject_id
+    and c.app_id = ended_app_id
+    and c.redeemed_at is null
+    and c.revoked_at is null
+    and c.expires_at > now() - interval '1 minute';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  delete from private.device_authorizations d
+  where d.user_id = subject_id
+    and d.app_id = ended_app_id
+    and d.redeemed_at is null
+    and d.expires_at > now() - interval '1 minute';
+  get diagnostics part = row_count;
+  ended := ended + part;
+  update private.openid_grants g
+  set revoked_at = now()
+  where g.user_id = subject_id and g.app_id = ended_app_id and g.revoked_at is null and g.ends_at > now();
+  get diagnostics part = row_count;
+  ended := ended + part;
+  delete from private.openid_consents c where c.user_id = subject_id and c.app_id = ended_app_id;
+  get diagnostics part = row_count;
   return ended + part;
 end
 $$;
 comment on function private.end_app_of_account(uuid, uuid) is
-  'Revokes the sessions, tokens and pending handoffs that one app holds of a user; returns how many. For definers; '
-  'not granted to a role.';
+  'Revokes what one app holds of a user: sessions, tokens, OpenID logins, what is not redeemed yet, and the consent. Returns '
+  'how many. For definers; not granted to a role.';
 
 create or replace function private.end_all_access(subject_id uuid) returns integer
   language plpgsql
@@ -202,6 +234,12 @@ begin
     select s.user_id from private.app_sessions s where s.app_id = new.id and s.revoked_at is null
     union
     select t.user_id from ai.app_tokens t where t.app_id = new.id and t.revoked_at is null
+    union
+    select c.user_id from private.authorization_codes c where c.app_id = new.id and c.revoked_at is null
+    union
+    select d.user_id from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null
+    union
+    select g.user_id from private.openid_grants g where g.app_id = new.id and g.revoked_at is null
   )
   order by u.id
   for no key update;
@@ -209,6 +247,9 @@ begin
   update private.cross_app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
   update private.app_sessions s set revoked_at = now() where s.app_id = new.id and s.revoked_at is null;
   update ai.app_tokens t set revoked_at = now() where t.app_id = new.id and t.revoked_at is null;
+  update private.authorization_codes c set revoked_at = now() where c.app_id = new.id and c.revoked_at is null;
+  delete from private.device_authorizations d where d.app_id = new.id and d.redeemed_at is null;
+  update private.openid_grants g set revoked_at = now() where g.app_id = new.id and g.revoked_at is null;
   return null;
 end
 $$;
@@ -253,6 +294,28 @@ begin
   where t.id = any (array(
     select o.id from ai.app_tokens o
     where o.refresh_expires_at < now() - interval '1 day' order by o.refresh_expires_at limit at_most for update skip locked
+  ));
+  get diagnostics part = row_count;
+  swept := swept + part;
+  delete from private.authorization_codes c
+  where c.id = any (array(
+    select o.id from private.authorization_codes o
+    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
+  ));
+  get diagnostics part = row_count;
+  swept := swept + part;
+  delete from private.device_authorizations d
+  where d.id = any (array(
+    select o.id from private.device_authorizations o
+    where o.expires_at < now() - interval '1 day' order by o.expires_at limit at_most for update skip locked
+  ));
+  get diagnostics part = row_count;
+  swept := swept + part;
+  -- With their tokens: a used refresh token stays as long, so that its reuse is noticed.
+  delete from private.openid_grants g
+  where g.id = any (array(
+    select o.id from private.openid_grants o
+    where o.ends_at < now() - interval '1 day' order by o.ends_at limit at_most for update skip locked
   ));
   get diagnostics part = row_count;
   return swept + part;

@@ -121,6 +121,7 @@ begin
     or code.code_challenge <> coalesce(redeem_authorization_code.code_challenge, '') then
     return jsonb_build_object('refused', 'token');
   end if;
+  perform private.hold_proof(code.proof);
   standing := private.proof_status(code.proof);
   if standing <> 'good' then
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
@@ -343,6 +344,7 @@ create or replace function private.revoke_openid_token(client_id text, secret_ha
 as $$
 declare
   client record;
+  revoked_id uuid;
 begin
   select a.id into client
   from private.authenticate_openid_client(revoke_openid_token.client_id, revoke_openid_token.secret_hash) a;
@@ -366,7 +368,9 @@ begin
   where t.refresh_hash = revoke_openid_token.token_hash
     and t.grant_id = g.id
     and g.app_id = client.id
-    and g.revoked_at is null;
+    and g.revoked_at is null
+  returning g.id into revoked_id;
+  perform private.withdraw_logout(revoked_id);
   return true;
 end
 $$;

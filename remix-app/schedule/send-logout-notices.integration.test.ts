@@ -1,0 +1,318 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createLocalJWKSet, decodeProtectedHeader, type JWK, jwtVerify } from "jose";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import {
+  asApp,
+  createApp,
+  createPerson,
+  type Held,
+  handOver,
+  type Person,
+  paths,
+  service,
+  signOut,
+  type TestApp,
+} from "../../scripts/test/apps.ts";
+import { mailEnv } from "../../scripts/test/mail-env.ts";
+import { deletePerson, query, requireMfa } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
+import { sendLogoutNotices } from "./send-logout-notices.ts";
+
+const { base } = readStack();
+const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
+const soon = { timeout: 5_000, interval: 50 };
+
+interface Received {
+  path: string;
+  method: string | undefined;
+  contentType: string | undefined;
+  cookie: string | undefined;
+  body: URLSearchParams;
+}
+
+/** What the app under test got, and what it answers; the last of the statuses stays. */
+let received: Received[] = [];
+let statuses: number[] = [200];
+const server = createServer(async (request, response) => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const { url = "", method, headers } = request;
+  const body = new URLSearchParams(Buffer.concat(chunks).toString());
+  received.push({ path: url, method, contentType: headers["content-type"], cookie: headers.cookie, body });
+  const status = (statuses.length > 1 ? statuses.shift() : statuses[0]) ?? 200;
+  response.writeHead(status, status === 302 ? { location: "/elsewhere" } : {}).end("ignored");
+});
+
+let app: TestApp;
+let person: Person;
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  app = await createApp({ scopes: ["profile"] });
+  const { port } = server.address() as AddressInfo;
+  await query("update private.apps set backchannel_logout_uri = $2 where id = $1", [
+    app.id,
+    `http://127.0.0.1:${port}/logout?tenant=a`,
+  ]);
+});
+beforeEach(async () => {
+  [received, statuses] = [[], [200]];
+  person = await createPerson();
+  return async () => {
+    await deletePerson(person);
+    await query("delete from private.logout_notices where user_id = $1", [person.id]);
+  };
+});
+afterAll(() => {
+  server.close();
+  server.closeAllConnections();
+});
+
+/** The tokens that the app got about a person, each verified as section 2.6 of Back-Channel Logout 1.0 asks. */
+async function logoutsOf({ id }: Person) {
+  const keys = await query<{ key: JWK }>(
+    "select public_jwk || jsonb_build_object('kid', kid) as key from private.signing_keys",
+    [],
+  );
+  const keySet = createLocalJWKSet({ keys: keys.map(({ key }) => key) });
+  const tokens = received.map(({ body }) => body.get("logout_token") ?? "");
+  const verified = await Promise.all(
+    tokens.map((token) =>
+      jwtVerify(token, keySet, { issuer: base, audience: app.name, algorithms: ["RS256"], typ: "logout+jwt" }),
+    ),
+  );
+  return verified.map(({ payload }) => payload).filter(({ sub }) => sub === id);
+}
+const sidsOf = async (of: Person) => (await logoutsOf(of)).map(({ sid }) => sid);
+const waiting = ({ id }: Person) =>
+  query<{ attempts: number }>("select attempts from private.logout_notices where user_id = $1", [id]);
+const makeDue = ({ id }: Person) =>
+  query("update private.logout_notices set next_attempt_at = now() where user_id = $1", [id]);
+
+/** Puts a proof of a second factor into a login, as if a factor had proved it. */
+async function proveByFactor({ sid }: Held): Promise<string> {
+  const factorId = crypto.randomUUID();
+  await query(
+    `insert into auth.mfa_factors (id, user_id, friendly_name, factor_type, status, created_at, updated_at, secret)
+     values ($1, $2, 'app', 'totp', 'verified', now(), now(), 'secret')`,
+    [factorId, person.id],
+  );
+  await query(
+    `update private.app_sessions
+     set proof = row((proof).user_id, (proof).session_id, $2, extract(epoch from now())::bigint - 1,
+       (proof).primary_second, (proof).generation)::private.mfa_proof
+     where handoff_id = $1`,
+    [sid, factorId],
+  );
+  return factorId;
+}
+
+describe("an app gets a logout token within 5 seconds", () => {
+  test.for<[string, () => PromiseLike<unknown>]>([
+    ["of a sign-out", () => signOut(person)],
+    [
+      "of being disconnected",
+      () =>
+        service.schema("private").rpc("disconnect_app", {
+          subject_id: person.id,
+          app_name: app.name,
+          event: { kind: "app_disconnected" },
+        }),
+    ],
+    ["of a new boundary of required MFA", () => requireMfa(person)],
+    ["of the deletion of the account", () => deletePerson(person)],
+  ])("%s", async ([, end]) => {
+    const held = await handOver(person, app);
+    await end();
+    await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+  });
+
+  test("of the removal of the factor that the login was proved by", async () => {
+    const held = await handOver(person, app);
+    const factorId = await proveByFactor(held);
+    await query("delete from auth.mfa_factors where id = $1", [factorId]);
+    await expect.poll(() => sidsOf(person), soon).toEqual([held.sid]);
+  });
+
+  test("and none when it signs the person out itself", async () => {
+    const held = await handOver(person, app);
+    await asApp(app, paths.revoke, { token: held.appSession.token });
+    const other = await handOver(person, app);
+    await signOut(person);
+    await expect.poll(() => sidsOf(person), soon).toEqual([other.sid]);
+  });
+});
+
+describe("OpenID Connect Back-Channel Logout 1.0", () => {
+  async function signedOut(): Promise<Received> {
+    await handOver(person, app);
+    await signOut(person);
+    await expect.poll(() => received.length, soon).toBe(1);
+    const [first] = received;
+    if (!first) throw new Error("nothing was received");
+    return first;
+  }
+
+  test("section 2.2: the URI is used as registered, with its query", async () => {
+    expect((await signedOut()).path).toBe("/logout?tenant=a");
+  });
+
+  test("section 2.4: the token has iss, sub, aud, iat, exp, jti, events and sid, and no nonce", async () => {
+    await signedOut();
+    const [claims] = await logoutsOf(person);
+    expect(claims).toEqual({
+      iss: base,
+      sub: person.id,
+      aud: app.name,
+      iat: expect.any(Number),
+      exp: expect.any(Number),
+      jti: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      events: { [logoutEvent]: {} },
+      sid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(claims).not.toHaveProperty("nonce");
+  });
+
+  test("section 2.4: the token is typed explicitly, so that it cannot pass for an ID token", async () => {
+    const { body } = await signedOut();
+    expect(decodeProtectedHeader(body.get("logout_token") ?? "")).toEqual({
+      alg: "RS256",
+      typ: "logout+jwt",
+      kid: expect.any(String),
+    });
+  });
+
+  test("section 2.4: the token expires two minutes after it was issued", async () => {
+    await signedOut();
+    const [claims] = await logoutsOf(person);
+    expect((claims?.exp ?? 0) - (claims?.iat ?? 0)).toBe(120);
+  });
+
+  test("section 2.4: each login has a jti of its own", async () => {
+    await Promise.all([handOver(person, app), handOver(person, app)]);
+    await signOut(person);
+    await expect.poll(async () => (await logoutsOf(person)).length, soon).toBe(2);
+    expect(new Set((await logoutsOf(person)).map(({ jti }) => jti)).size).toBe(2);
+  });
+
+  test("section 2.5: the request is a form post of logout_token alone, without cookies", async () => {
+    const { method, contentType, cookie, body } = await signedOut();
+    expect([method, contentType, cookie]).toEqual([
+      "POST",
+      expect.stringMatching(/^application\/x-www-form-urlencoded/),
+      undefined,
+    ]);
+    expect([...body.keys()]).toEqual(["logout_token"]);
+  });
+
+  test.for([200, 204])("section 2.8: %i is success", async (status) => {
+    statuses = [status];
+    await signedOut();
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+  });
+
+  test("section 2.8: 400 is final", async () => {
+    statuses = [400];
+    await signedOut();
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+    expect(received).toHaveLength(1);
+  });
+});
+
+describe("a notice that was not acknowledged", () => {
+  test("is sent again after 503, with the same jti", async () => {
+    statuses = [503, 200];
+    const held = await handOver(person, app);
+    await signOut(person);
+    // The second attempt comes five seconds after the first.
+    await expect.poll(() => sidsOf(person), { timeout: 9_000, interval: 50 }).toEqual([held.sid, held.sid]);
+    const [first, second] = await logoutsOf(person);
+    expect(second?.jti).toBe(first?.jti);
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+  }, 15_000);
+
+  test("does not follow a redirect", async () => {
+    statuses = [302, 200];
+    await handOver(person, app);
+    await signOut(person);
+    await expect.poll(() => received.length, soon).toBe(1);
+    await expect.poll(async () => (await waiting(person))[0]?.attempts, soon).toBe(1);
+    await makeDue(person);
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+    expect(received.map(({ path }) => path)).toEqual(["/logout?tenant=a", "/logout?tenant=a"]);
+  });
+
+  test("is given up at the first attempt after a day", async () => {
+    statuses = [503];
+    await handOver(person, app);
+    await signOut(person);
+    await expect.poll(() => received.length, soon).toBe(1);
+    await query(
+      `update private.logout_notices set created_at = now() - interval '1 day', next_attempt_at = now() where user_id = $1`,
+      [person.id],
+    );
+    await expect.poll(() => waiting(person), soon).toEqual([]);
+    expect(received).toHaveLength(2);
+  });
+
+  test("does not delay the notices to another app", async () => {
+    // Nobody answers there.
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    try {
+      const other = await createApp({ scopes: ["profile"] });
+      const { port } = silent.address() as AddressInfo;
+      await query("update private.apps set backchannel_logout_uri = $2 where id = $1", [
+        other.id,
+        `http://127.0.0.1:${port}/`,
+      ]);
+      await query(
+        `insert into private.logout_notices (app_id, user_id, sid, next_attempt_at)
+         select $1, $2, gen_random_uuid(), now() - interval '1 minute' from generate_series(1, 30)`,
+        [other.id, person.id],
+      );
+      const held = await handOver(person, app);
+      await signOut(person);
+      await expect.poll(() => sidsOf(person), { timeout: 8_000, interval: 50 }).toEqual([held.sid]);
+    } finally {
+      await query("delete from private.logout_notices where user_id = $1", [person.id]);
+      silent.close();
+      silent.closeAllConnections();
+    }
+  }, 15_000);
+
+  test("is logged by the name of the app, at the first attempt and when it is given up", async () => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    try {
+      // Without the secret, no token can be signed.
+      const task = sendLogoutNotices(mailEnv);
+      const attempt = async (created: string) => {
+        await query(
+          `insert into private.logout_notices (app_id, user_id, sid, created_at, next_attempt_at)
+           values ($1, $2, gen_random_uuid(), now() - $3::interval, now() - interval '1 year')`,
+          [app.id, person.id, created],
+        );
+        await task.run(AbortSignal.timeout(5_000));
+      };
+      // The stack's own server may be first.
+      await expect
+        .poll(
+          async () => {
+            await attempt("0 seconds");
+            await attempt("1 day");
+            return logged.mock.calls.flat().filter((line) => String(line).includes(`app=${app.name}`));
+          },
+          { timeout: 10_000 },
+        )
+        .toEqual(
+          expect.arrayContaining([
+            expect.stringMatching(/was not delivered, and is sent again/),
+            expect.stringMatching(/could not be delivered in 1 attempts, and is not sent again/),
+          ]),
+        );
+    } finally {
+      logged.mockRestore();
+    }
+  });
+});

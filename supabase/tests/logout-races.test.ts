@@ -1,0 +1,153 @@
+import type { Client } from "pg";
+import { expect, test } from "vitest";
+import { createActor } from "./actors.ts";
+import { call, handOver, openPools, redeem } from "./app-fixtures.ts";
+import { type Claims, type Database, one } from "./database.ts";
+import {
+  openClientLogin,
+  openSatelliteLogin,
+  queuedLogouts,
+  registerClient,
+  registerSatellite,
+} from "./logout-fixtures.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
+
+interface Scene {
+  db: Database;
+  service: Database;
+  claims: Claims;
+  factorId: string;
+  logins: string[];
+  /** Two connections whose transactions the test begins and ends. */
+  first: { db: Database; client: Client; pid: number };
+  second: { db: Database; client: Client; pid: number };
+}
+
+/** Runs `work` on a committed account at AAL2 with two logins. */
+async function withLogins(work: (scene: Scene) => Promise<void>): Promise<void> {
+  const { db, service, close } = openPools(8);
+  const [first, second] = [await openLine("postgres"), await openLine("postgres")];
+  const claims = await createActor(db, { mfa: "required, at AAL2" });
+  try {
+    const logins = [
+      await openSatelliteLogin(service, { claims, app: await registerSatellite(service) }),
+      await openClientLogin(db, { claims, app: await registerClient(db) }),
+    ].sort();
+    const { id: factorId } = await one<{ id: string }>(db, {
+      sql: "select factor_id as id from auth.sessions where id = $1",
+      values: [claims.session_id],
+    });
+    // So that the stack's own server sends none of them.
+    await db.query(
+      "update private.apps set backchannel_logout_uri = 'https://127.0.0.1:1/' where backchannel_logout_uri = 'https://app.example/logout'",
+    );
+    await work({ db, service, claims, factorId, logins, first, second });
+  } finally {
+    await first.client.query("rollback");
+    await second.client.query("rollback");
+    await db.query("delete from auth.users where id = $1", [claims.sub]);
+    await db.query("delete from private.logout_notices where user_id = $1", [claims.sub]);
+    await Promise.all([first.client.end(), second.client.end(), close()]);
+  }
+}
+
+const signOut = (line: Database, { claims }: Scene) =>
+  line.query("delete from auth.sessions where id = $1", [claims.session_id]);
+const distinct = async (scene: Scene) => [...new Set(await queuedLogouts(scene.db, scene.claims.sub))];
+
+test("a sign-out and the removal of the factor at the same time end the same logins without a deadlock", () =>
+  withLogins(async (scene) => {
+    const { claims, factorId, first, second, db } = scene;
+    // As Supabase Auth removes a factor: the factor first, then the sessions that it raised.
+    await first.client.query("begin");
+    await first.db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    await second.client.query("begin");
+    await signOut(second.db, scene);
+    const downgrade = first.db.query("update auth.sessions set aal = 'aal1', factor_id = null where user_id = $1", [
+      claims.sub,
+    ]);
+    await untilItWaits(db, { work: downgrade, blocker: second.pid });
+    await second.client.query("commit");
+    await downgrade;
+    await first.client.query("commit");
+    expect(await distinct(scene)).toEqual(scene.logins);
+  }));
+
+test("a sign-out at the backend and one from everywhere at the same time do not deadlock", () =>
+  withLogins(async (scene) => {
+    const { claims, service, first, db } = scene;
+    await first.client.query("begin");
+    await signOut(first.db, scene);
+    const everywhere = call(service, "sign_out_everywhere", { subject_id: claims.sub, actor_session_id: null });
+    await untilItWaits(db, { work: everywhere, blocker: first.pid });
+    await first.client.query("commit");
+    await everywhere;
+    expect(await distinct(scene)).toEqual(scene.logins);
+  }));
+
+test("a policy change and a sign-out at the same time do not wait for each other", () =>
+  withLogins(async (scene) => {
+    const { claims, first, second } = scene;
+    await first.client.query("begin");
+    await first.client.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+    await first.db.query(
+      `update auth.users set raw_app_meta_data =
+         jsonb_set(raw_app_meta_data, '{platform_required_mfa,generation}', '7') where id = $1`,
+      [claims.sub],
+    );
+    await second.client.query("begin");
+    await second.client.query("set local lock_timeout = '2s'");
+    await signOut(second.db, scene);
+    await second.client.query("commit");
+    await first.client.query("commit");
+    expect(await distinct(scene)).toEqual(scene.logins);
+  }));
+
+test("many concurrent changes queue each login, and one caller claims it", () =>
+  withLogins(async (scene) => {
+    const { db, service, claims, factorId } = scene;
+    const changes = [
+      () => db.query("delete from auth.sessions where user_id = $1 and factor_id is not null", [claims.sub]),
+      () => db.query("delete from auth.mfa_factors where id = $1", [factorId]),
+      () => db.query("update auth.users set encrypted_password = 'new' where id = $1", [claims.sub]),
+      () => call(service, "sign_out_everywhere", { subject_id: claims.sub, actor_session_id: null }),
+      () => db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [claims.sub]),
+    ];
+    await Promise.all(changes.map((change) => change()));
+    expect(await distinct(scene)).toEqual(scene.logins);
+    const claimed = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        service.query<{ sid: string; user_id: string }>("select sid, user_id from private.claim_logout_notices(50)"),
+      ),
+    );
+    const sids = claimed.flat().flatMap(({ sid, user_id }) => (user_id === claims.sub ? [sid] : []));
+    // The stack's own server may have claimed some of them.
+    expect(sids).toEqual([...new Set(sids)]);
+  }));
+
+test("a sign-out waits for the login that is being opened, and queues its notice", () =>
+  withLogins(async (scene) => {
+    const { service, claims, first, second, db } = scene;
+    const app = await registerSatellite(service, "https://127.0.0.1:1/");
+    const handoff = await handOver(service, { claims, app });
+    await first.client.query("begin");
+    await redeem(first.db, { app, handoff });
+    const ended = signOut(second.db, scene);
+    await untilItWaits(db, { work: ended, blocker: first.pid });
+    await first.client.query("commit");
+    await ended;
+    expect(await distinct(scene)).toHaveLength(3);
+  }));
+
+test("a login that is opened while a sign-out is under way is refused after it", () =>
+  withLogins(async (scene) => {
+    const { service, claims, first, db } = scene;
+    const app = await registerSatellite(service, "https://127.0.0.1:1/");
+    const handoff = await handOver(service, { claims, app });
+    await first.client.query("begin");
+    await signOut(first.db, scene);
+    const opened = redeem(service, { app, handoff });
+    await untilItWaits(db, { work: opened, blocker: first.pid });
+    await first.client.query("commit");
+    expect(await opened).toEqual({ refused: "token" });
+  }));

@@ -1,4 +1,4 @@
-# The web server (platform or satellite) as it runs in production. The functions are deployed to Supabase: docs/deploying.md.
+# The web server as it runs in production, and Notes with the command `node satellites/notes/server.ts`. The functions are deployed to Supabase: docs/deploying.md.
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -13,6 +13,8 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --ignore-scripts && npm cache clean --force
 COPY remix-app/server.ts ./remix-app/server.ts
+COPY packages/satellite ./packages/satellite
+COPY satellites ./satellites
 COPY --from=build /app/build ./build
 USER node
 EXPOSE 3000

@@ -4,6 +4,8 @@ import { findChromium } from "./e2e/chromium.ts";
 import { readStack } from "./scripts/test/stack.ts";
 
 const ownStack = "bot-challenge.spec.ts";
+/** `npm run test:satellites` installs these apps first. */
+const freshApps = "satellite-apps.spec.ts";
 
 /**
  * Browser tests against the running stack that GATEHOUSE_STACK names. Traces cost a third of their time: ask for one by
@@ -27,7 +29,8 @@ export default defineConfig({
   // Playwright leaves what needs workers of another kind to the end, where one would have nothing to do meanwhile.
   projects: [
     { name: "bot challenge", testMatch: ownStack },
-    { name: "browser", testIgnore: ownStack },
+    { name: "browser", testIgnore: [ownStack, freshApps] },
+    ...(process.env.SATELLITE_APPS ? [{ name: "satellite apps", testMatch: freshApps }] : []),
   ],
   use: {
     baseURL: readStack().base,

@@ -38,10 +38,10 @@ type Bindings = { Bindings: HttpBindings; Variables: { request: RequestState } }
 
 /** Composes the web server around Remix: everything that holds for each request, whatever its route. */
 export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
-  const { settings, side } = runtime;
+  const { settings } = runtime;
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
-  const { judge, isPage } = createRouteTable(build, side);
+  const { judge, isPage } = createRouteTable(build);
   const handle = createRequestHandler(build, development ? "development" : "production");
   const brand = createBrandFiles(brandOf(settings));
   const app = new Hono<Bindings>();
@@ -113,7 +113,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     state.session = session;
     return {
       ...facts,
-      ...runtime.given,
+      env: settings,
       brand: brand.page,
       session,
       isPage,
@@ -158,7 +158,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
-    const told = { requestId: state.requestId, aiUrl: runtime.given.env.AI_URL };
+    const told = { requestId: state.requestId, aiUrl: settings.AI_URL };
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       const message = methodDetail(verdict.allow);

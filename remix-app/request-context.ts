@@ -3,7 +3,6 @@ import type { Env } from "./config/env.server.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { type ClientAddressOptions, clientAddress, requestIdOf, requestOrigin } from "./http/request-facts.ts";
 import { type PlaceHeaders, visitorPlace } from "./http/visitor-place.ts";
-import type { Satellite } from "./satellites/own/satellite-context.ts";
 import type { RequestSession } from "./session/request-session.ts";
 import type { PageBrand } from "./ui/brand.ts";
 
@@ -30,10 +29,8 @@ export interface RequestContext extends RequestFacts {
   session: RequestSession;
   /** For pages. */
   brand: PageBrand;
-  /** Whether a path leads to a page of this side that people can land on. */
+  /** Whether a path leads to a page that people can land on. */
   isPage(pathname: string): boolean;
-  /** Present on a satellite only, where `env` is unavailable and `session` is anonymous. */
-  satellite?: Satellite;
   /** The server's own refusal of this request, for the page that shows it. */
   refusal: Response | null;
   /** Allows this page's forms to lead to another origin, such as an identity provider's. */

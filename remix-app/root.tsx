@@ -53,7 +53,6 @@ export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
   return {
     theme: readTheme(context),
     requestId: context.requestId,
-    satellite: context.satellite !== undefined,
     brand: context.brand,
     account: auth.status === "authenticated" ? auth.claims.sub : "",
     user:

@@ -215,13 +215,5 @@ export default [
   route(".well-known/oauth-authorization-server", "routes/openid/discovery.ts", { id: "oauth-authorization-server" }),
   route(".well-known/jwks.json", "routes/openid/jwks.ts"),
 
-  // A satellite's own; each answers on satellites alone, the first at their root.
-  route("satellite", "routes/satellite/home.tsx"),
-  route("w/:workspaceId", "routes/satellite/workspace.tsx"),
-  route("sign-in", "routes/satellite/sign-in.ts"),
-  route("sign-out", "routes/satellite/sign-out.ts"),
-  route("verify-token", "routes/satellite/verify-token.tsx"),
-  route("api/auth/verify-app-token", "routes/api/verify-app-token.ts"),
-
   route("*", "routes/not-found.tsx"),
 ] satisfies RouteConfig;

@@ -4,7 +4,6 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { brandOf } from "./brand.ts";
 import { parseEnv } from "./env.server.ts";
-import { parseSatelliteEnv } from "./satellite-env.server.ts";
 
 const whole = {
   NODE_ENV: "test",
@@ -35,11 +34,8 @@ test("without settings the product is Gatehouse, with its own mark and accent", 
   expect(brand({ BRAND_NAME: "", BRAND_ACCENT: "", BRAND_MARK: "" })).toEqual(brand({}));
 });
 
-test("a satellite takes the same settings", () => {
-  const { BASE_URL } = whole;
-  const satellite = { BASE_URL, APP_NAME: "notes", APP_SECRET: "s".repeat(32), CENTRAL_URL: "https://example.com" };
+test("settings replace the name and the accent", () => {
   const settings = { BRAND_NAME: "Acme & Söhne", BRAND_ACCENT: "#1D4ED8" };
-  expect(brandOf(parseSatelliteEnv({ ...satellite, ...settings }))).toEqual(brand(settings));
   expect(brand(settings)).toMatchObject({ name: "Acme & Söhne", accent: "#1d4ed8", ownAccent: true });
 });
 

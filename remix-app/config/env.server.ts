@@ -3,7 +3,7 @@ import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** A whole origin; what follows it is cut off. */
-export const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
 const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const headerName = z
@@ -31,7 +31,9 @@ const schema = z
     WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
     HOST: z.string().default("127.0.0.1"),
     PORT: wholeNumber(0, 65_535).default(3000),
-    APP_NAME: z.string().default("web"),
+    APP_NAME: z
+      .literal("web", "must be web: the satellite Notes is a server of its own (docs/satellites.md)")
+      .default("web"),
     BRAND_NAME: brandName.default(defaultName),
     BRAND_ACCENT: brandAccent.optional(),
     BRAND_MARK: brandMark.optional(),

@@ -12,14 +12,13 @@ afterAll(() => deletePerson(person));
 
 /** Pages that complete a visit from a link. No redirect leads to them. */
 const endsOfVisits = ["auth/confirm", "auth/callback"];
-const ofSatellites = ["satellite", "w/:workspaceId", "verify-token"];
 
 /** Pages are .tsx files; forms' targets, downloads and the API are .ts files. */
 const targets = routes
   .filter(({ path }) => path !== "*")
   .map(({ path = "", file }) => ({
     address: `/${path.replaceAll(/:(\w+)/g, "x")}`,
-    isPage: file.endsWith(".tsx") && ![...endsOfVisits, ...ofSatellites].includes(path),
+    isPage: file.endsWith(".tsx") && !endsOfVisits.includes(path),
   }));
 
 async function landing(returnUrl: string): Promise<string | null> {

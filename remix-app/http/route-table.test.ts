@@ -39,13 +39,7 @@ const routes = {
     module: { action: read, handle: { authorization: "gateway" } },
   },
   upload: { id: "upload", parentId: "root", path: "upload", module: { action: read, handle: { maxBodyBytes: 9 } } },
-  theme: { id: "theme", parentId: "root", path: "theme", module: { action: read, handle: { side: "both" } } },
-  start: {
-    id: "start",
-    parentId: "root",
-    path: "satellite",
-    module: { default: page, loader: read, handle: { side: "satellite" } },
-  },
+  theme: { id: "theme", parentId: "root", path: "theme", module: { action: read } },
   callback: {
     id: "callback",
     parentId: "root",
@@ -56,8 +50,7 @@ const routes = {
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
-const { judge, isPage } = createRouteTable(build, "platform");
-const { judge: satelliteJudge, isPage: isSatellitePage } = createRouteTable(build, "satellite");
+const { judge, isPage } = createRouteTable(build);
 
 describe("the route table", () => {
   test.each([
@@ -116,20 +109,6 @@ describe("the route table", () => {
     expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
-  test.each(["/login", "/logout", "/api/v1/items/7", "/api/v1/exchange", "/satellite", "/_root.data"])(
-    "finds no %s on a satellite",
-    (pathname) => {
-      expect(satelliteJudge({ method: "GET", pathname })).toEqual({ status: "not-found" });
-      expect(satelliteJudge({ method: "POST", pathname })).toEqual({ status: "not-found" });
-    },
-  );
-
-  test("shows a satellite's start page at its root, and nowhere on the platform", () => {
-    const found = { status: "found", authorization: "bearer", pathname: "/satellite" };
-    expect(satelliteJudge({ method: "GET", pathname: "/" })).toEqual(found);
-    expect(judge({ method: "GET", pathname: "/satellite" })).toEqual({ status: "not-found" });
-  });
-
   test.each(["/", "/login", "/login/", "/%6cogin"])("has the page %s", (pathname) => {
     expect(isPage(pathname)).toBe(true);
   });
@@ -144,22 +123,11 @@ describe("the route table", () => {
     "/callback",
     "/login.data",
     "/_root.data",
-    "/satellite",
     "/nothing",
     "/assets/app.js",
     "/healthz",
   ])("has no page %s", (pathname) => {
     expect(isPage(pathname)).toBe(false);
-  });
-
-  test("has a satellite's pages on the satellite alone", () => {
-    expect(isSatellitePage("/")).toBe(true);
-    for (const pathname of ["/satellite", "/login", "/theme"]) expect(isSatellitePage(pathname)).toBe(false);
-  });
-
-  test("finds on both what is of both", () => {
-    for (const side of [judge, satelliteJudge])
-      expect(side({ method: "POST", pathname: "/theme" })).toMatchObject({ status: "found" });
   });
 });
 

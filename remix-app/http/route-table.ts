@@ -21,15 +21,10 @@ export type RouteVerdict =
  */
 export type Authorization = "bearer" | "basic" | "gateway" | "client";
 
-/** The platform and its satellites share one build; each serves its own routes. */
-export type Side = "platform" | "satellite";
-
 /** A route's `handle`. */
 export interface RouteHandle {
   /** By default GET and HEAD for a loader or page, and POST for an action. */
   methods?: readonly string[];
-  /** By default the platform's. */
-  side?: Side | "both";
   /** By default `bearer`. */
   authorization?: Authorization;
   /** A larger body than other routes take, read from people who are signed in. */
@@ -45,7 +40,7 @@ export interface RouteHandle {
 type Routes = ServerBuild["routes"];
 type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: boolean; children?: RouteNode[] };
 
-/** A build's routes, for one side. */
+/** A build's routes. */
 export interface RouteTable {
   /** Says what to do with a request, by its path and method. */
   judge: (options: { pathname: string; method: string }) => RouteVerdict;
@@ -56,31 +51,19 @@ export interface RouteTable {
 const notFoundPath = "*";
 /** Matching takes time with the square of a path's length: slashes that fill a request's head took a third of a second. */
 const maxPathLength = 2_048;
-/** The build's `/` is the platform's. A satellite's start page is this route, shown at `/`. */
-const satelliteStartPath = "/satellite";
 
-/** Compiles a build's routes for one side. */
-export function createRouteTable({ routes }: Pick<ServerBuild, "routes">, side: Side): RouteTable {
+/** Compiles a build's routes. */
+export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): RouteTable {
   const tree = treeOf(routes);
 
-  function find(asked: string) {
+  function find(pathname: string) {
     // No name contains NUL, and the database refuses to look for one.
-    if (asked.length > maxPathLength || asked.includes("%00")) return null;
-    if (side === "satellite" && asked === satelliteStartPath) return null;
-    const pathname = side === "satellite" && asked === "/" ? satelliteStartPath : asked;
+    if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const {
-      methods,
-      authorization = "bearer",
-      side: owner = "platform",
-      target,
-      maxBodyBytes,
-      takesForeignForms,
-    } = (handle ?? {}) as RouteHandle;
-    if (owner !== side && owner !== "both") return null;
+    const { methods, authorization = "bearer", target, maxBodyBytes, takesForeignForms } = (handle ?? {}) as RouteHandle;
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;

@@ -2,10 +2,7 @@ import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import type { RouteHandle } from "../http/route-table.ts";
 import { themeSchema, writeTheme } from "../ui/theme.ts";
-
-export const handle: RouteHandle = { side: "both" };
 
 /** Keeps the reader's choice of appearance and leads back to where it was made. */
 export async function action({ request, context }: ActionFunctionArgs) {

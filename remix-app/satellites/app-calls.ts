@@ -98,4 +98,3 @@ export const verifyRequest = z.strictObject({
   state: z.string().max(128).optional(),
 });
 export const verified = z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() });
-export type Verified = z.output<typeof verified>;

@@ -34,7 +34,7 @@ export function startWeb(
   });
 }
 
-/** The same build as a satellite: it gets its name, its secret and where the platform is, and nothing else. */
+/** Starts Notes as a satellite of any name: it gets its name, its secret and the platform's address, nothing else. */
 export function startSatellite({
   app,
   centralUrl,
@@ -54,7 +54,10 @@ export function startSatellite({
   return startServer({
     hostname: "127.0.0.1",
     ...place,
+    server: "satellites/notes/server.ts",
     env: {
+      // Most tests change sessions in the database, past the notices that would empty the cache.
+      INTROSPECTION_CACHE_SECONDS: "0",
       APP_NAME: app.name,
       APP_SECRET: app.secret,
       CENTRAL_URL: centralUrl,
@@ -70,7 +73,9 @@ async function startServer({
   env,
   nodeOptions = [],
   told = false,
+  server = "remix-app/server.ts",
 }: {
+  server?: string;
   hostname?: string;
   port?: number;
   env: Record<string, string>;
@@ -81,7 +86,7 @@ async function startServer({
   const port = wished ?? (await freePort());
   const base = `http://${hostname}:${port}`;
   const { PATH = "", NODE_COMPILE_CACHE } = process.env;
-  const child = spawn(process.execPath, [...nodeOptions, "remix-app/server.ts"], {
+  const child = spawn(process.execPath, [...nodeOptions, server], {
     stdio: ["ignore", "pipe", "pipe", ...(told ? ["ipc" as const] : [])],
     env: {
       PATH,

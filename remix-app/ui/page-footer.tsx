@@ -1,9 +1,8 @@
 import { useSite } from "./site.ts";
 
-/** Links at the foot of every page; a satellite has none of these pages. */
+/** Links at the foot of every page. */
 export function FooterLinks() {
-  const site = useSite();
-  if (!site || site.satellite) return null;
+  if (!useSite()) return null;
   return (
     <nav aria-label="Footer" className="text-small">
       <a href="/docs/api" className="inline-block rounded-button py-1.5 text-muted hover:text-ink hover:underline">

@@ -7,8 +7,6 @@ import type { Theme } from "./theme.ts";
 export interface Site {
   theme: Theme;
   requestId: string;
-  /** Whether this is another app's site, which has only its own pages. */
-  satellite: boolean;
   brand: PageBrand;
   /** Whose session this is, for the browser's other tabs; only shown. Empty if signed out. */
   account: string;

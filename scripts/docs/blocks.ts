@@ -5,15 +5,15 @@ const needs = {
   docker: "Docker",
   python: "Python with the packages that it imports; it runs where they are",
   client: "a client that is not installed with the project; `npm run test:clients` runs it",
+  satellite: "an app that is not installed with the project; `npm run test:satellites` runs it",
   checkout: "a checkout or servers of its own",
-  browser: "a browser: a test in e2e/ runs it",
   values: "values that its reader fills in",
   context: "the program that it is a part of",
 } as const;
 
 export type Need = keyof typeof needs;
 
-const languages = ["sh", "ts", "js", "python", "sql", "json", "ini"] as const;
+const languages = ["sh", "ts", "tsx", "js", "python", "sql", "json", "ini"] as const;
 export type Language = (typeof languages)[number];
 /** What is shown and is no program: pictures, shapes with remarks in them, and plain text. */
 const shown = ["mermaid", "jsonc", "text"];

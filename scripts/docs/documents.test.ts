@@ -52,7 +52,6 @@ describe("what the documents say", () => {
     const faults = sections.flatMap((section) => unknownSettings(file, section, codeOf(section.heading)));
     const taken = [
       "remix-app/config/env.server.ts",
-      "remix-app/config/satellite-env.server.ts",
       "supabase/functions/_gateway/environment.ts",
       "supabase/functions/_gateway/telemetry/settings.ts",
       "scripts/local-stack/environment.ts",

@@ -7,6 +7,7 @@ import type { Block, Language } from "./blocks.ts";
 const parsers: Record<Language, (text: string) => string | undefined | Promise<string | undefined>> = {
   sh: (text) => spoken("bash", ["-n"], text),
   ts: (text) => syntaxFault(text, "block.ts"),
+  tsx: (text) => syntaxFault(text, "block.tsx"),
   js: (text) => syntaxFault(text, "block.js"),
   // Its parser is in Python: where there is one, the block is parsed as it is run.
   python: () => undefined,
@@ -38,7 +39,12 @@ function syntaxFault(text: string, fileName: string): string | undefined {
   const { diagnostics = [] } = ts.transpileModule(text, {
     fileName,
     reportDiagnostics: true,
-    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ESNext, erasableSyntaxOnly: true },
+    compilerOptions: {
+      module: ts.ModuleKind.ESNext,
+      target: ts.ScriptTarget.ESNext,
+      erasableSyntaxOnly: true,
+      jsx: ts.JsxEmit.ReactJSX,
+    },
   });
   return diagnostics.length === 0
     ? undefined

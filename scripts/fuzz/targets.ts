@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { ApiDocument, DescribedOperation, Schema } from "../../remix-app/api-reference/documents.ts";
 import routes from "../../remix-app/routes.ts";
-import { openRoutes } from "../test/routes.ts";
 
 /** One thing to be asked: a route of the table by one method, or an operation of a document. */
 export interface Target {
@@ -22,12 +21,11 @@ const nothing = (): Schema => ({});
 export function everyTarget(): Target[] {
   const ofRoutes = routes.flatMap(({ index, path: pattern = "" }) => {
     const written = `/${index ? "" : pattern === "*" ? "no/such/page" : pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
-    const at = openRoutes[pattern] === "not of the platform" ? ("satellite" as const) : ("platform" as const);
     const surface = written.startsWith("/api/") ? ("api" as const) : ("page" as const);
     return ["GET", "POST"].map((method) => ({
       name: `${method} ${written}`,
       surface,
-      at,
+      at: "platform" as const,
       method,
       path: written,
       resolve: nothing,

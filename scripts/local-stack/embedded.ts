@@ -90,8 +90,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
 function chooseSteps(steps: readonly Step[], { without, dev }: Options): Step[] {
   const left = new Set(without);
   if (dev || without.has("web")) left.add("build");
-  // It runs what was built, which the hot-reloading server has not.
-  if (dev || without.has("web")) left.add(demoApp.name);
+  if (without.has("web")) left.add(demoApp.name);
   if (without.has("postgres")) for (const name of databaseTasks) left.add(name);
   if (demoNeeds.some((name) => without.has(name))) left.add("demo");
   return steps.filter((step) => !left.has(step.name));

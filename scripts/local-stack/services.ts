@@ -229,12 +229,14 @@ export async function describeServices(context: ServiceContext): Promise<Service
     {
       kind: "service",
       name: demoApp.name,
-      ...script("remix-app/server.ts"),
+      ...script("satellites/notes/server.ts"),
       // Nothing of the platform's: it knows where the platform is, and its own secret.
       env: {
         ...plain,
         NODE_ENV: "production",
         APP_NAME: demoApp.name,
+        // Sessions that tests end in the database end at the next request.
+        INTROSPECTION_CACHE_SECONDS: "0",
         APP_SECRET: demoAppSecret(secrets, demoApp.name),
         ...brandSettings(environment),
         BASE_URL: addresses.notes,
@@ -244,7 +246,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         PORT: String(ports.notes),
       },
       ports: [held.notes],
-      dependsOn: ["build"],
+      dependsOn: [],
       health: { url: `http://${host}:${ports.notes}/healthz` },
       ...limits,
     },

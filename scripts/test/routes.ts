@@ -44,12 +44,6 @@ export const openRoutes: Readonly<Record<string, string>> = {
   "docs/api/gateway.json": "the same for everyone",
   "docs/api/:area/:tag": "the same for everyone",
   "api/v1/auth/session": "says that a second step is due",
-  satellite: "not of the platform",
-  "w/:workspaceId": "not of the platform",
-  "sign-in": "not of the platform",
-  "sign-out": "not of the platform",
-  "verify-token": "not of the platform",
-  "api/auth/verify-app-token": "not of the platform",
   "*": "nothing is there",
 };
 

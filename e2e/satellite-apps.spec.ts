@@ -1,0 +1,85 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import type { Page } from "playwright/test";
+import { freePort } from "../remix-app/testing/web-process.ts";
+import { satelliteApps } from "../scripts/satellite-apps/apps.ts";
+import { createApp } from "../scripts/test/apps.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { expect, type Person, test } from "./test.ts";
+
+const chosen = (process.env.SATELLITE_APPS ?? "").split(",");
+const startTimeoutMs = 30_000;
+
+async function signInFor(page: Page, { email, password }: Person): Promise<void> {
+  await page.getByLabel("Email").fill(email);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("button", { name: `Continue as ${email}` }).click();
+}
+
+/** Starts an installed app as a registered satellite. */
+async function startApp({
+  name,
+  start,
+}: (typeof satelliteApps)[number]): Promise<{ origin: string; child: ChildProcess }> {
+  const port = await freePort();
+  const origin = `http://127.0.0.1:${port}`;
+  const app = await createApp({ scopes: ["profile"], displayName: name, origins: [origin] });
+  const { PATH = "" } = process.env;
+  const child = spawn(process.execPath, [...start], {
+    cwd: path.resolve(".local/satellite-apps", name),
+    stdio: ["ignore", "inherit", "inherit"],
+    env: {
+      PATH,
+      NODE_ENV: "production",
+      NEXT_TELEMETRY_DISABLED: "1",
+      PORT: String(port),
+      HOST: "127.0.0.1",
+      BASE_URL: origin,
+      APP_NAME: app.name,
+      APP_SECRET: app.secret,
+      CENTRAL_URL: readStack().base,
+    },
+  });
+  const status = () =>
+    fetch(origin).then(
+      (answer) => answer.status,
+      () => 0,
+    );
+  await expect.poll(status, { timeout: startTimeoutMs }).toBe(200);
+  return { origin, child };
+}
+
+for (const app of satelliteApps.filter(({ name }) => chosen.includes(name))) {
+  test(`a fresh ${app.name} app with the documented lines signs people in and out`, async ({
+    page,
+    context,
+    member,
+  }) => {
+    const { origin, child } = await startApp(app);
+    try {
+      await page.goto(origin);
+      await expect(page.getByText(/Hello (World|Hono)!/)).toBeVisible();
+      await page.goto(`${origin}/private?from=mail`);
+      await signInFor(page, member);
+      await expect(page).toHaveURL(`${origin}/private?from=mail`);
+      const menu = page.locator("account-menu summary");
+      // An account without a name shows the part before the @.
+      await expect(menu).toHaveText(member.email.split("@")[0] ?? "");
+      await page.goto(origin);
+      await expect(page.getByText(`Hello ${member.email}!`)).toBeVisible();
+      await page.goto(`${origin}/private`);
+      await menu.click();
+      await expect(page.locator("account-menu p")).toHaveText(member.email);
+      await expect(page.getByRole("link", { name: "Switch account" })).toBeVisible();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await expect(page.getByText(/Hello (World|Hono)!/)).toBeVisible();
+      const held = (await context.cookies(origin)).filter(({ name }) => name.includes("platform_"));
+      expect(held).toEqual([]);
+    } finally {
+      child.kill();
+      await once(child, "exit");
+    }
+  });
+}

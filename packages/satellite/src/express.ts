@@ -1,0 +1,102 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import type { CentralApi } from "./central-api.ts";
+import type { SatelliteOptions } from "./options.ts";
+import { createSatellite as createCore } from "./satellite.ts";
+import type { SatelliteUser } from "./sessions.ts";
+
+type ExpressRequest = IncomingMessage & { originalUrl?: string; user?: SatelliteUser | null };
+type Next = (error?: unknown) => void;
+type Middleware = (req: ExpressRequest, res: ServerResponse, next: Next) => Promise<void>;
+
+/** Express middleware: answers the sign-in endpoints and sets `req.user`. Use it before body parsers. */
+export interface ExpressSatellite extends Middleware {
+  /** Sends people who are not signed in to the platform and back. */
+  requireUser: Middleware;
+  /** Answers errors of the central API: use it after the routes. */
+  onError: (error: unknown, req: ExpressRequest, res: ServerResponse, next: Next) => Promise<void>;
+  central(req: ExpressRequest): CentralApi;
+  signOut(req: ExpressRequest): Promise<void>;
+}
+
+/** Creates the satellite as Express middleware. @throws SatelliteConfigError */
+export function createSatellite(options?: SatelliteOptions): ExpressSatellite {
+  const core = createCore(options);
+  const requests = new WeakMap<ExpressRequest, Request>();
+
+  function requestOf(req: ExpressRequest, res: ServerResponse): Request {
+    const known = requests.get(req);
+    if (known) return known;
+    const request = toRequest(req, core.origin);
+    requests.set(req, request);
+    core.attach(request, {
+      setCookie(header) {
+        if (res.headersSent) return;
+        res.appendHeader("Set-Cookie", header);
+        if (!res.hasHeader("Cache-Control")) res.setHeader("Cache-Control", "private, no-store");
+      },
+    });
+    return request;
+  }
+
+  function opened(req: ExpressRequest): Request {
+    const request = requests.get(req);
+    if (!request) throw new Error("Call app.use(satellite) before the routes that use it.");
+    return request;
+  }
+
+  async function answerError(
+    error: unknown,
+    { request, res, next }: { request: Request; res: ServerResponse; next: Next },
+  ) {
+    const response = core.errorResponse(error, request);
+    if (response && !res.headersSent) await send(response, res);
+    else next(error);
+  }
+
+  async function middleware(req: ExpressRequest, res: ServerResponse, next: Next): Promise<void> {
+    const request = requestOf(req, res);
+    try {
+      const response = await core.handle(request);
+      if (response) return await send(response, res);
+      req.user = await core.getUser(request);
+    } catch (error) {
+      return answerError(error, { request, res, next });
+    }
+    next();
+  }
+
+  return Object.assign(middleware, {
+    async requireUser(req: ExpressRequest, res: ServerResponse, next: Next) {
+      const request = opened(req);
+      try {
+        req.user = await core.requireUser(request);
+      } catch (error) {
+        return answerError(error, { request, res, next });
+      }
+      next();
+    },
+    onError: (error: unknown, req: ExpressRequest, res: ServerResponse, next: Next) =>
+      answerError(error, { request: requestOf(req, res), res, next }),
+    central: (req: ExpressRequest) => core.central(opened(req)),
+    signOut: (req: ExpressRequest) => core.signOut(opened(req)),
+  });
+}
+
+/** The request on the app's own origin: `Host` is not trusted. */
+function toRequest(req: ExpressRequest, origin: string): Request {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(req.headers)) if (value !== undefined) headers.set(name, String(value));
+  const path = req.originalUrl ?? req.url ?? "/";
+  const url = URL.canParse(path, origin) ? new URL(path, origin) : new URL("/", origin);
+  const method = req.method ?? "GET";
+  const body = method === "GET" || method === "HEAD" ? null : (Readable.toWeb(req) as ReadableStream<Uint8Array>);
+  return new Request(url, { method, headers, ...(body ? { body, duplex: "half" } : {}) } as RequestInit);
+}
+
+async function send(response: Response, res: ServerResponse): Promise<void> {
+  res.statusCode = response.status;
+  for (const [name, value] of response.headers) if (name !== "set-cookie") res.setHeader(name, value);
+  for (const cookie of response.headers.getSetCookie()) res.appendHeader("Set-Cookie", cookie);
+  res.end(Buffer.from(await response.arrayBuffer()));
+}

@@ -1,0 +1,68 @@
+import type { Introspection, PlatformClient } from "./platform-client.ts";
+
+const maxEntries = 10_000;
+
+/** Introspections of the last seconds, by token. */
+export interface IntrospectionCache {
+  read(token: string): Promise<Introspection>;
+  /** Forgets a token, as on sign-out. */
+  drop(token: string): void;
+  /** Forgets the sessions of a login, or of a person. */
+  dropLogin(login: { sid?: string | undefined; sub?: string | undefined }): void;
+}
+
+interface Entry {
+  result: Promise<Introspection>;
+  /** Undefined while the platform is being asked. */
+  known?: Introspection;
+  expiresAt: number;
+}
+
+/** Caches active sessions for `seconds`. Concurrent requests share one call; failures and ended sessions are not kept. */
+export function createIntrospectionCache(
+  platform: Pick<PlatformClient, "introspect">,
+  { seconds, now = Date.now }: { seconds: number; now?: () => number },
+): IntrospectionCache {
+  const entries = new Map<string, Entry>();
+
+  async function ask(token: string, entry: Entry): Promise<Introspection> {
+    const forget = () => {
+      if (entries.get(token) === entry) entries.delete(token);
+    };
+    try {
+      const known = await platform.introspect(token);
+      entry.known = known;
+      if (!known.active) forget();
+      return known;
+    } catch (error) {
+      forget();
+      throw error;
+    }
+  }
+
+  return {
+    read(token) {
+      if (seconds === 0) return platform.introspect(token);
+      const time = now();
+      const held = entries.get(token);
+      if (held && time < held.expiresAt && !(held.known?.active && held.known.exp * 1000 <= time)) return held.result;
+      const entry = { expiresAt: time + seconds * 1000 } as Entry;
+      entry.result = ask(token, entry);
+      entries.delete(token);
+      entries.set(token, entry);
+      for (const [oldest] of entries) {
+        if (entries.size <= maxEntries) break;
+        entries.delete(oldest);
+      }
+      return entry.result;
+    },
+    drop: (token) => void entries.delete(token),
+    dropLogin({ sid, sub }) {
+      for (const [token, { known }] of entries) {
+        // An answer under way may predate the logout, so it is not kept either. Without a `sid`, `sub` must decide.
+        const isOfLogin = !known?.active || (sid && known.sid ? known.sid === sid : !sub || known.sub === sub);
+        if (isOfLogin) entries.delete(token);
+      }
+    },
+  };
+}

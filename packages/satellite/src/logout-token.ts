@@ -1,0 +1,67 @@
+import { createRemoteJWKSet, errors, type JWTPayload, jwtVerify } from "jose";
+import { PlatformUnavailableError } from "./errors.ts";
+import type { Settings } from "./options.ts";
+
+const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
+const clockToleranceSeconds = 60;
+const keysTimeoutMs = 5_000;
+const maxRememberedIds = 10_000;
+
+/** The login that a logout token ends. At least one of the two is set. */
+export interface EndedLogin {
+  sid?: string | undefined;
+  sub?: string | undefined;
+}
+
+/** The logout token is invalid or was used before. */
+export class LogoutTokenError extends Error {
+  override name = "LogoutTokenError";
+}
+
+/**
+ * Creates the verifier of logout tokens (OpenID Connect Back-Channel Logout 1.0 §2.6).
+ * @returns a function that throws LogoutTokenError for an invalid token, and PlatformUnavailableError without keys
+ */
+export function createLogoutTokenVerifier({ appName, platformUrl, platformApiUrl }: Settings) {
+  const keys = createRemoteJWKSet(new URL("/.well-known/jwks.json", platformApiUrl), {
+    timeoutDuration: keysTimeoutMs,
+  });
+  const usedUntil = new Map<string, number>();
+
+  async function verify(token: string): Promise<JWTPayload> {
+    try {
+      const options = { issuer: platformUrl, audience: appName, algorithms: ["RS256"], typ: "logout+jwt" };
+      const { payload } = await jwtVerify(token, keys, {
+        ...options,
+        clockTolerance: clockToleranceSeconds,
+        requiredClaims: ["iat", "exp", "jti", "events"],
+      });
+      return payload;
+    } catch (error) {
+      const isInvalid = error instanceof errors.JOSEError && !isOutage(error);
+      if (isInvalid) throw new LogoutTokenError(`The logout token is invalid: ${error.message}`);
+      throw new PlatformUnavailableError(`The platform's keys are unavailable: ${String(error)}`);
+    }
+  }
+
+  return async (token: string): Promise<EndedLogin> => {
+    const { events, nonce, sid, sub, jti, exp } = await verify(token);
+    const event =
+      typeof events === "object" && events !== null ? (events as Record<string, unknown>)[logoutEvent] : null;
+    if (typeof event !== "object" || event === null) throw new LogoutTokenError("The token is not a logout token.");
+    if (nonce !== undefined) throw new LogoutTokenError("A logout token must not have a nonce.");
+    if (typeof sid !== "string" && !sub) throw new LogoutTokenError("The logout token has neither sid nor sub.");
+    const id = String(jti);
+    const nowSeconds = Date.now() / 1000;
+    for (const [used, until] of usedUntil)
+      if (until <= nowSeconds || usedUntil.size > maxRememberedIds) usedUntil.delete(used);
+    if (usedUntil.has(id)) throw new LogoutTokenError("The logout token was used before.");
+    usedUntil.set(id, Number(exp) + clockToleranceSeconds);
+    return { sid: typeof sid === "string" ? sid : undefined, sub };
+  };
+}
+
+/** Whether the keys could not be loaded, as opposed to a key or token that is wrong. */
+function isOutage(error: errors.JOSEError): boolean {
+  return error instanceof errors.JWKSTimeout || error.code === "ERR_JOSE_GENERIC";
+}

@@ -1,0 +1,95 @@
+import { type CentralApi, createCentralApi } from "./central-api.ts";
+import { SignInRequiredError } from "./errors.ts";
+import type { SatelliteOptions } from "./options.ts";
+import { createSatellite as createCore, type Satellite } from "./satellite.ts";
+import type { SatelliteUser } from "./sessions.ts";
+
+/** Tell pages their own path and method, which Next does not. */
+const pathHeader = "x-gatehouse-path";
+const methodHeader = "x-gatehouse-method";
+const shared = Symbol.for("@gatehouse/satellite/next");
+
+export interface NextSatellite {
+  /** For `proxy.ts`: answers the sign-in endpoints and refreshes the session. */
+  proxy(request: Request): Promise<Response>;
+  /** For server components, server actions and route handlers. */
+  getUser(): Promise<SatelliteUser | null>;
+  /** As `getUser`; sends people who are not signed in to the platform and back. */
+  requireUser(): Promise<SatelliteUser>;
+  /** The central API as the current person. */
+  central(): Promise<CentralApi>;
+}
+
+/** Creates the satellite for Next's app router. @throws SatelliteConfigError when the server starts */
+export function createSatellite(options?: SatelliteOptions): NextSatellite {
+  // Next evaluates modules while it builds, where the environment is not the server's.
+  if (process.env.NEXT_PHASE !== "phase-production-build") core();
+
+  /** One instance for the process: Next bundles the proxy and the pages apart, and both need the same cache. */
+  function core(): Satellite {
+    const held = globalThis as { [shared]?: Satellite };
+    held[shared] ??= createCore(options);
+    return held[shared];
+  }
+
+  async function current(): Promise<{ request: Request; path: string }> {
+    const { headers } = await import("next/headers");
+    const list = await headers();
+    const path = list.get(pathHeader) ?? "/";
+    const request = new Request(core().origin, { method: list.get(methodHeader) ?? "GET", headers: new Headers(list) });
+    // Pages cannot set cookies; the proxy has refreshed the session already.
+    core().attach(request, { setCookie: null });
+    return { request, path };
+  }
+
+  /** Next refuses a relative `Location` from its proxy. */
+  function withAbsoluteLocation(response: Response): Response {
+    const location = response.headers.get("Location");
+    if (location?.startsWith("/")) response.headers.set("Location", `${core().origin}${location}`);
+    return response;
+  }
+
+  async function leadToSignIn(path: string): Promise<never> {
+    const { redirect } = await import("next/navigation");
+    return redirect(`/sign-in?${new URLSearchParams({ returnTo: path })}`);
+  }
+
+  return {
+    async proxy(request) {
+      const response = await core().handle(request);
+      if (response) return withAbsoluteLocation(response);
+      try {
+        await core().getUser(request);
+      } catch (error) {
+        const refusal = core().errorResponse(error, request);
+        if (refusal) return refusal;
+        throw error;
+      }
+      const { NextResponse } = await import("next/server");
+      const headers = new Headers(request.headers);
+      const { pathname, search } = new URL(request.url);
+      headers.set(methodHeader, request.method);
+      headers.set(pathHeader, request.method === "GET" ? `${pathname}${search}` : "/");
+      return core().commit(request, NextResponse.next({ request: { headers } }));
+    },
+    async getUser() {
+      // First, because reading headers tells Next not to render the page while it builds.
+      const { request } = await current();
+      return core().getUser(request);
+    },
+    async requireUser() {
+      const { request, path } = await current();
+      return (await core().getUser(request)) ?? leadToSignIn(path);
+    },
+    async central() {
+      const { request, path } = await current();
+      const api = core().central(request);
+      const fetchCentral: CentralApi["fetch"] = (target, init) =>
+        api.fetch(target, init).catch((error: unknown) => {
+          if (error instanceof SignInRequiredError) return leadToSignIn(path);
+          throw error;
+        });
+      return createCentralApi(fetchCentral);
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import type { SatelliteConfigError } from "./errors.ts";
+import { readSettings, type SatelliteOptions } from "./options.ts";
+
+const env = {
+  APP_NAME: "notes",
+  APP_SECRET: "x".repeat(32),
+  BASE_URL: "https://notes.example.com/",
+  CENTRAL_URL: "https://app.example.com",
+};
+const faultsOf = (options: SatelliteOptions): readonly string[] => {
+  try {
+    readSettings(options);
+    return [];
+  } catch (error) {
+    return (error as SatelliteConfigError).faults;
+  }
+};
+
+describe("the settings of a satellite", () => {
+  test("come from the environment, with defaults", () => {
+    expect(readSettings({ env })).toMatchObject({
+      appName: "notes",
+      appSecret: env.APP_SECRET,
+      origin: "https://notes.example.com",
+      platformUrl: "https://app.example.com",
+      platformApiUrl: "https://app.example.com",
+      introspectionCacheSeconds: 60,
+    });
+  });
+
+  test("come from options before the environment", () => {
+    const options = { origin: "http://localhost:4000", platformApiUrl: "http://10.0.0.5:3000" };
+    expect(readSettings({ env, ...options })).toMatchObject(options);
+  });
+
+  test("that are missing are named in one line each", () => {
+    const faults = faultsOf({ env: {} });
+    expect(faults.map((line) => line.split(":")[0])).toEqual([
+      "APP_NAME is missing",
+      "APP_SECRET is missing",
+      "BASE_URL is missing",
+      "CENTRAL_URL is missing",
+    ]);
+    expect(() => readSettings({ env: {} })).toThrow(faults.join("\n"));
+  });
+
+  test.each([
+    ["APP_NAME", "Notes"],
+    ["APP_NAME", "n"],
+    ["APP_NAME", `n${"o".repeat(40)}`],
+    ["APP_SECRET", "x".repeat(31)],
+    ["BASE_URL", "notes.example.com"],
+    ["BASE_URL", "https://notes.example.com/app"],
+    ["BASE_URL", "http://notes.example.com"],
+    ["BASE_URL", "https://user:password@notes.example.com"],
+    ["CENTRAL_URL", "ftp://app.example.com"],
+    ["CENTRAL_URL", "https://app.example.com/?x=1"],
+    ["CENTRAL_URL", "https://notes.example.com"],
+    ["CENTRAL_API_URL", "10.0.0.5"],
+  ])("refuse %s=%s by name", (name, value) => {
+    expect(faultsOf({ env: { ...env, [name]: value } })).toEqual([expect.stringMatching(`^${name} is not valid: `)]);
+  });
+
+  test.each([
+    "http://localhost:3001",
+    "http://127.0.0.1:3001",
+    "http://memo.gatehouse.localhost:3001",
+    "http://[::1]:80",
+  ])("allow http on loopback: %s", (BASE_URL) => {
+    expect(faultsOf({ env: { ...env, BASE_URL } })).toEqual([]);
+  });
+
+  test("accept a name of 40 characters and a cache of 0 to 60 seconds", () => {
+    expect(faultsOf({ env: { ...env, APP_NAME: `n${"o".repeat(39)}` } })).toEqual([]);
+    for (const introspectionCacheSeconds of [0, 60]) expect(faultsOf({ env, introspectionCacheSeconds })).toEqual([]);
+    for (const introspectionCacheSeconds of [-1, 61, Number.NaN])
+      expect(faultsOf({ env, introspectionCacheSeconds })).toEqual([
+        "introspectionCacheSeconds is not valid: use 0 to 60.",
+      ]);
+  });
+
+  test.each([
+    "SUPABASE_URL",
+    "SUPABASE_SECRET_KEY",
+    "GOTRUE_JWT_SECRET",
+    "GATEWAY_DB_URL",
+    "APP_SESSION_SECRET",
+    "WEB_MULTI_ACCOUNT_SESSION_SECRET",
+  ])("refuse an environment with the platform's %s", (name) => {
+    expect(faultsOf({ env: { ...env, [name]: "set" } })).toEqual([expect.stringMatching(`^${name} must not be set`)]);
+    expect(faultsOf({ env: { ...env, [name]: "" } })).toEqual([]);
+  });
+
+  test("are never repeated if they are secret", () => {
+    expect(faultsOf({ env: { ...env, APP_SECRET: "hunter2" } }).join()).not.toContain("hunter2");
+  });
+});

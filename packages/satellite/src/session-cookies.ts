@@ -1,0 +1,71 @@
+import type { CookieJar } from "./cookies.ts";
+import { encodeBase64Url, randomToken } from "./encoding.ts";
+import type { IssuedSession } from "./platform-client.ts";
+
+const appSession = "platform_app_session";
+const centralSession = "platform_central_session";
+/** The platform ends a session; this is only how long the browser keeps it. */
+const sessionMaxAgeSeconds = 30 * 24 * 60 * 60;
+const stateMaxAgeSeconds = 10 * 60;
+
+export interface HeldSessions {
+  app?: string;
+  central?: string;
+}
+
+/** The sessions and the sign-in state that one browser holds in cookies. */
+export interface SessionCookies {
+  /** Returns the browser's session tokens; none unless they were issued to it together. */
+  read(): Promise<HeldSessions>;
+  /** Sets new tokens. A session that is not named keeps its token. */
+  keep(sessions: { app?: IssuedSession | null; central?: IssuedSession | null }): Promise<void>;
+  /** Sets the tokens of a new sign-in in place of any earlier ones. */
+  replace(sessions: { app: IssuedSession; central: IssuedSession | null }): Promise<void>;
+  forget(): void;
+  /** Issues a state that only this browser holds, to recognize its own sign-in. */
+  sendState(): string;
+  stateMatches(state: string | null | undefined): boolean;
+  forgetState(): void;
+}
+
+/**
+ * Opens the session cookies of a request. Behind https, a sibling host could plant the two session cookies, so a
+ * `__Host-` cookie seals them together (RFC 6265bis §4.1.3.2).
+ */
+export function openSessionCookies(jar: CookieJar, { secure }: { secure: boolean }): SessionCookies {
+  const seal = secure ? "__Host-platform_session_seal" : "platform_session_seal";
+  const stateName = secure ? "__Host-platform_sign_in_state" : "platform_sign_in_state";
+  async function keep({ app, central }: Parameters<SessionCookies["keep"]>[0]): Promise<void> {
+    if (app) jar.set(appSession, app.token, sessionMaxAgeSeconds);
+    if (central) jar.set(centralSession, central.token, sessionMaxAgeSeconds);
+    if (secure) jar.set(seal, await sealOf(jar.get(appSession), jar.get(centralSession)), sessionMaxAgeSeconds);
+  }
+
+  return {
+    async read() {
+      const [app, central] = [jar.get(appSession), jar.get(centralSession)];
+      if (!app || (secure && jar.get(seal) !== (await sealOf(app, central)))) return {};
+      return { app, ...(central ? { central } : {}) };
+    },
+    keep,
+    async replace(sessions) {
+      if (!sessions.central) jar.clear(centralSession);
+      await keep(sessions);
+    },
+    forget() {
+      for (const name of [appSession, centralSession, seal]) jar.clear(name);
+    },
+    sendState() {
+      const state = randomToken();
+      jar.set(stateName, state, stateMaxAgeSeconds);
+      return state;
+    },
+    stateMatches: (state) => jar.get(stateName) !== "" && jar.get(stateName) === state,
+    forgetState: () => jar.clear(stateName),
+  };
+}
+
+async function sealOf(app: string, central: string): Promise<string> {
+  const pair = new TextEncoder().encode(JSON.stringify([app, central || null]));
+  return encodeBase64Url(new Uint8Array(await crypto.subtle.digest("SHA-256", pair)));
+}

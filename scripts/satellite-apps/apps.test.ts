@@ -1,0 +1,38 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { satelliteApps } from "./apps.ts";
+
+const document = readFileSync("docs/satellites.md", "utf8");
+const readJson = (file: string) => JSON.parse(readFileSync(file, "utf8"));
+const fileOf = (name: string, file: string) => path.join(import.meta.dirname, name, file);
+
+test.each(satelliteApps.flatMap(({ name, documented }) => documented.map((file) => [name, file] as const)))(
+  "docs/satellites.md shows %s's %s as the fresh app has it",
+  (name, file) => {
+    expect(document).toContain(`needs=satellite\n${readFileSync(fileOf(name, file), "utf8")}\`\`\``);
+  },
+);
+
+test("React Router's root has the middleware that docs/satellites.md shows", () => {
+  const root = readFileSync(fileOf("react-router", "app/root.tsx"), "utf8");
+  for (const line of [
+    'import { satellite } from "./satellite.server";',
+    "export const middleware = [satellite.middleware];",
+  ]) {
+    expect(root).toContain(`${line}\n`);
+    expect(document).toContain(`${line}\n`);
+  }
+});
+
+test.each(satelliteApps.map(({ name }) => [name]))("%s's lock file has the versions of its manifest", (name) => {
+  const { dependencies, devDependencies } = readJson(fileOf(name, "package.json"));
+  const { packages } = readJson(fileOf(name, "package-lock.json"));
+  for (const [dependency, version] of Object.entries({ ...dependencies, ...devDependencies }))
+    expect([dependency, packages[`node_modules/${dependency}`]?.version]).toEqual([dependency, version]);
+});
+
+test("docs/satellites.md has fewer than 250 lines, and the package depends on jose only", () => {
+  expect(document.split("\n").length).toBeLessThan(250);
+  expect(Object.keys(readJson("packages/satellite/package.json").dependencies)).toEqual(["jose"]);
+});

@@ -1,0 +1,27 @@
+/** A fresh app of each framework: its starter, and the lines of docs/satellites.md. */
+export interface SatelliteApp {
+  name: string;
+  /** Arguments of `node` that build the app. */
+  build?: readonly string[];
+  /** Arguments of `node` that start the app on `PORT`. */
+  start: readonly string[];
+  /** Files that the document shows in full, in its order. */
+  documented: readonly string[];
+}
+
+export const satelliteApps: readonly SatelliteApp[] = [
+  { name: "express", start: ["app.js"], documented: ["app.js"] },
+  { name: "hono", start: ["app.js"], documented: ["app.js"] },
+  {
+    name: "next",
+    build: ["node_modules/next/dist/bin/next", "build"],
+    start: ["node_modules/next/dist/bin/next", "start", "--hostname", "127.0.0.1"],
+    documented: ["satellite.ts", "proxy.ts", "app/page.tsx"],
+  },
+  {
+    name: "react-router",
+    build: ["node_modules/@react-router/dev/bin.cjs", "build"],
+    start: ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"],
+    documented: ["app/satellite.server.ts", "app/routes/satellite.ts"],
+  },
+];

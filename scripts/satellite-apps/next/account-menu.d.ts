@@ -1,0 +1,9 @@
+import "react";
+
+declare module "react" {
+  namespace JSX {
+    interface IntrinsicElements {
+      "account-menu": { children?: ReactNode };
+    }
+  }
+}

@@ -1,0 +1,3 @@
+import { createSatellite } from "@gatehouse/satellite/next";
+
+export const satellite = createSatellite();

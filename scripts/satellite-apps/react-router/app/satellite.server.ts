@@ -1,0 +1,3 @@
+import { createSatellite } from "@gatehouse/satellite/react-router";
+
+export const satellite = createSatellite();

@@ -134,7 +134,7 @@ test.describe("without JavaScript", () => {
     await expect.poll(subjects).toContain("Get back into your Gatehouse account");
     await page.getByRole("link", { name: "Revoke override" }).click();
     await confirm(page, { text: member.email, button: "Revoke override" });
-    await expect(page.getByText("The override is revoked")).toBeVisible();
+    await expect(page.getByText("Override revoked.")).toBeVisible();
 
     await page.getByRole("link", { name: "Audit log" }).click();
     await page.getByLabel("Account, app or other target").fill(member.email);

@@ -58,7 +58,7 @@ test("an operator sets a platform up in the console, and a member's first calls 
   await test.step("a model with a route to the provider of the environment", async () => {
     await desk.goto("/admin/models");
     await follow(desk, "Add a model");
-    await fill(desk, { Id: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
+    await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
     await confirm(desk, { text: model.id, button: "Add a model" });
     await follow(desk, "Add a route");
     await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
@@ -85,13 +85,13 @@ test("an operator sets a platform up in the console, and a member's first calls 
   await test.step("a plan that grants the model", async () => {
     await openSection(desk, "Plans");
     await follow(desk, "Add plan");
-    await fill(desk, { Id: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
+    await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
     await confirm(desk, { text: plan.id, button: "Add plan" });
     await expect(desk.getByText("Plan saved.")).toBeVisible();
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Grant");
     await desk.getByLabel("Plan", { exact: true }).selectOption(plan.id);
-    await confirm(desk, { text: model.id, button: "Grant the model" });
+    await confirm(desk, { text: model.id, button: "Grant access to this model" });
     await follow(desk, "Enable");
     await confirm(desk, { text: model.id, button: "Enable the model" });
     await expect(desk.getByText("Changes saved. They’re in the audit log.")).toBeVisible();

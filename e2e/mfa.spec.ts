@@ -130,10 +130,10 @@ for (const javaScriptEnabled of [true, false]) {
       await expect(heading(page, "Use a recovery code")).toBeVisible();
       await expectWellMade(page);
       await page.getByLabel("Recovery code").fill("7KQ2-M9XA-04TC-HW5E");
-      await page.getByRole("button", { name: "Remove my authenticators" }).click();
+      await page.getByRole("button", { name: "Remove authenticator apps" }).click();
       await expect(page.getByRole("alert")).toContainText("That code doesn’t work");
       await page.getByLabel("Recovery code").fill(code.toLowerCase());
-      await page.getByRole("button", { name: "Remove my authenticators" }).click();
+      await page.getByRole("button", { name: "Remove authenticator apps" }).click();
       await expect(page.getByRole("status")).toContainText("Your authenticators were removed");
       await expectWellMade(page);
       await enrollOnPage(page, { name: "New phone" });

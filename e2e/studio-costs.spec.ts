@@ -82,7 +82,7 @@ test("costs are imported, an invoice is entered once, and reconciliation says ho
   await page.getByLabel("Amount in US dollars").fill("0.300000000002");
   await page.getByLabel("Issued on").fill("2026-02-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
-  await expect(page.getByText("0.300000000002 USD")).toBeVisible();
+  await expect(page.getByRole("definition").getByText("$0.300000000002", { exact: true })).toBeVisible();
   await expectAccessible(page);
   await expectFitsSmallScreens(page);
   await page.getByRole("button", { name: "Edit" }).click();

@@ -34,13 +34,13 @@ test("policy, budgets and credits are set and read, with scripts and without", a
   await plain.goto(page.url());
 
   await page.getByLabel("Requests per minute").fill("none");
-  await page.getByLabel("Days to keep it").fill("366");
+  await page.getByLabel("Days to keep").fill("366");
   await page.getByRole("button", { name: "Save policy" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter a whole number of at least 1");
-  await expect(page.getByLabel("Days to keep it")).toHaveValue("366");
+  await expect(page.getByLabel("Days to keep")).toHaveValue("366");
   await look(page);
   await page.getByLabel("Requests per minute").fill("30");
-  await page.getByLabel("Days to keep it").fill("7");
+  await page.getByLabel("Days to keep").fill("7");
   const denied = page.getByLabel("Deny Demo chat", { exact: true });
   await denied.check();
   const allowed = page.getByRole("checkbox", { name: /^Demo chat demo-chat/, includeHidden: true });

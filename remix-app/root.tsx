@@ -205,7 +205,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
           Try again
         </Link>
       ) : null}
-      <ButtonLink href="/">Go to Home</ButtonLink>
+      <ButtonLink href="/">Go to home page</ButtonLink>
     </div>
   );
 }

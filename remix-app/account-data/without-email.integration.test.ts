@@ -34,7 +34,7 @@ test("an account without an email is deleted by words that were typed, and not b
 test.each([
   ["/accounts", "Sign out of Ada"],
   ["/qr", "Signed in as Ada ."],
-  ["/mfa/enroll", "For Ada ."],
+  ["/mfa/enroll", "You’re adding it to Ada ."],
 ])("an account without an email is called by its name (%s)", async (page, words) => {
   expect((await browser.get(page)).words).toContain(words);
 });

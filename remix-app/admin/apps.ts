@@ -53,7 +53,10 @@ export const appName = z
   .string()
   .trim()
   .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
-  .refine((name) => !["web", "central", "new"].includes(name), "web, central and new are reserved. Choose another name");
+  .refine(
+    (name) => !["web", "central", "new"].includes(name),
+    "web, central and new are reserved. Choose another name",
+  );
 
 /** Where an app learns of ended logins; empty for none. */
 export const logoutUrl = z

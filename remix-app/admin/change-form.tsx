@@ -79,7 +79,7 @@ export function ChangeForm({
         <Field
           name="confirmation"
           label={`Type ${confirm.text} to confirm`}
-          hint={`It is ${confirm.what}.`}
+          hint={`This is ${confirm.what}.`}
           required
           autoComplete="off"
           autoCapitalize="none"

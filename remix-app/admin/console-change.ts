@@ -21,15 +21,15 @@ const maxReasonLength = 500;
 
 /** Why something is done; it goes into the audit log. */
 export const reasonSchema = z
-  .string({ error: "Enter a reason for the audit log" })
+  .string({ error: "Enter a reason for the audit log." })
   .trim()
-  .min(1, "Enter a reason for the audit log")
-  .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters`);
+  .min(1, "Enter a reason for the audit log.")
+  .max(maxReasonLength, `Give a reason of at most ${maxReasonLength} characters.`);
 
 /** The form of every change to an account: the reason, and the account's email typed once more. */
 export const confirmedChangeSchema = z.object({
   reason: reasonSchema,
-  confirmation: z.string({ error: "Type the email of the account" }).trim(),
+  confirmation: z.string({ error: "Type the email of the account." }).trim(),
 });
 
 /** Whether what was typed names the account, or whatever else it is about; checked here, whatever the page's script did. */

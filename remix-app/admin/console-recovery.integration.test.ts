@@ -63,7 +63,7 @@ describe("a recovery override in the console", () => {
 
   test.each([
     ["without a reason", { reason: " " }, "Enter a reason"],
-    ["without the email typed once more", { confirmation: "yes" }, "isn’t that email"],
+    ["without the email typed once more", { confirmation: "yes" }, "isn’t the override’s email"],
     ["for no day", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
   ])("is not made %s", async (_, more, words) => {

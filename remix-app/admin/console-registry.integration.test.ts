@@ -56,7 +56,7 @@ describe("the approval of keys", () => {
   test("of one's own personal workspace is another admin's to give", async () => {
     const { id, name } = await personalWorkspace(admin);
     const at = `/admin/workspaces/${id}/approve`;
-    expect((await admin.browser.get(at)).words).toContain("You can’t decide about your own personal workspace");
+    expect((await admin.browser.get(at)).words).toContain("You can’t approve or decline your own personal workspace");
     expect((await admin.browser.post(at, { reason, confirmation: name })).status).toBe(403);
   });
 });

@@ -166,7 +166,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
   return (
     <>
       <Select name="plan" label="Plan" defaultValue={failed?.typed.plan ?? ""}>
-        <option value="">No plan: one workspace</option>
+        <option value="">One workspace only</option>
         {plans
           .filter(({ granted }) => !granted)
           .map(({ id, name, workspaces }) => (

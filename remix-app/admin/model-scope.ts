@@ -33,7 +33,7 @@ const newModel: ConsoleModel = {
 
 function planName({ plans }: ConsoleModel, plan: string): string | undefined {
   const found = plans.find(({ id, granted }) => granted && id === plan);
-  return found && `the plan ${found.name}, ${count(found.workspaces, "workspace")},`;
+  return found && `The ${count(found.workspaces, "workspace")} on the ${found.name} plan`;
 }
 
 /** Falls back to the id, since the page lists only some of the workspaces. */

@@ -24,7 +24,7 @@ export interface StepScope {
   price: ModelPrice | null;
   providerId: string;
   minInputTokens: number;
-  /** `name` is what it is called in a sentence. */
+  /** `name` is what it is called where a sentence begins. */
   grantee: { plan: string | null; workspace: string | null; name: string };
 }
 
@@ -159,9 +159,9 @@ export const modelSteps = {
     change: ({ model: { id }, route }, asked) => ({ ...asked, model: id, place: route?.position, route: null }),
   }),
   grant: defineStep({
-    title: "Grant the model",
+    title: "Grant access to this model",
     effects: ({ model }) => [
-      `Once you confirm, all workspaces on the plan, or the one workspace, can call ${model.displayName} if their policy and keys allow it.`,
+      `The plan’s workspaces, or the single workspace you choose, will be able to call ${model.displayName} if their policies and keys allow it.`,
       ...(model.enabled ? [] : ["The model is disabled: callers get 404 until you enable it."]),
     ],
     fields: grantFields,
@@ -169,9 +169,9 @@ export const modelSteps = {
     change: ({ model: { id } }, asked) => ({ ...asked, model: id, granted: true }),
   }),
   withdraw: defineStep({
-    title: "Withdraw the grant",
+    title: "Withdraw access",
     effects: ({ model, grantee: { name } }) => [
-      `Once you confirm, ${name} can’t call ${model.displayName}, except through another grant. Requests in progress finish.`,
+      `${name} will lose access to ${model.displayName}, unless another grant allows it. Requests in progress will finish.`,
     ],
     fields: z.object({}),
     sql: "set_model_grant",

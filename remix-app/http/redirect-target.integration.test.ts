@@ -10,8 +10,14 @@ beforeAll(async () => {
 });
 afterAll(() => deletePerson(person));
 
-/** Pages that complete a visit from a link. No redirect leads to them. */
-const endsOfVisits = ["auth/confirm", "auth/callback"];
+/** Pages that complete a visit from a link or an app. No redirect leads to them. */
+const endsOfVisits = [
+  "auth/confirm",
+  "auth/callback",
+  "oauth/authorize/decision",
+  "oauth/logout",
+  "oauth/logout/confirm",
+];
 
 /** Pages are .tsx files; forms' targets, downloads and the API are .ts files. */
 const targets = routes

@@ -63,7 +63,13 @@ export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): Route
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization = "bearer", target, maxBodyBytes, takesForeignForms } = (handle ?? {}) as RouteHandle;
+    const {
+      methods,
+      authorization = "bearer",
+      target,
+      maxBodyBytes,
+      takesForeignForms,
+    } = (handle ?? {}) as RouteHandle;
     // Servers and downloads ask for the URL itself; Remix's data requests would wrap the answer.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;

@@ -14,7 +14,7 @@ export interface WaysAgain {
   offered: OfferedProviders;
 }
 
-export const signInAgainSchema = z.object({ password: z.string({ error: "Enter your password" }) });
+export const signInAgainSchema = z.object({ password: z.string({ error: "Enter your password." }) });
 
 /** @throws Response 503 UNAVAILABLE where they could not be asked for */
 export async function waysToSignInAgain(context: AppLoadContext, user: User): Promise<WaysAgain> {

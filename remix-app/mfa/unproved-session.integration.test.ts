@@ -100,13 +100,3 @@ describe.each([
     }
   });
 });
-
-describe("a session of the platform", () => {
-  test.concurrent.each(Object.keys(openRoutes).filter((route) => openRoutes[route] === "not of the platform"))(
-    "finds nothing at /%s, which is a satellite's",
-    async (route) => {
-      const path = everyRoute.find((known) => known.route === route)?.path ?? "";
-      expect((await fetch(new URL(path, base), { redirect: "manual" })).status).toBe(404);
-    },
-  );
-});

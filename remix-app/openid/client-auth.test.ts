@@ -14,8 +14,10 @@ function requestOf(body: string, headers: Record<string, string> = {}) {
 }
 const read = (body: string, headers?: Record<string, string>) => readClientRequest(requestOf(body, headers), context);
 async function refusal(body: string, headers?: Record<string, string>) {
-  const thrown: unknown = await read(body, headers).catch((error: unknown) => error);
-  if (!(thrown instanceof Response)) throw new Error("it was accepted");
+  const thrown = await read(body, headers).then(
+    () => Promise.reject(new Error("it was accepted")),
+    (response: Response) => response,
+  );
   const { error } = await thrown.json();
   return { status: thrown.status, error, challenge: thrown.headers.get("www-authenticate") };
 }

@@ -1,12 +1,48 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRequestListener } from "@hono/node-server";
 import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { query } from "../../scripts/test/people.ts";
-import { readStack } from "../../scripts/test/stack.ts";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
+import { applyMigrations } from "../../scripts/local-stack/migrations.ts";
+import { createDataApi } from "../../scripts/local-stack/services/data-api/data-api.ts";
 import { parseEnv } from "../config/env.server.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
 import { readStoredKeys, rotateStoredKeys } from "./stored-keys.ts";
 
-const { base, supabase } = readStack();
+// A database of its own: the stack's servers have another secret, and other tests need their keys.
+let cluster: ScratchCluster;
+let db: pg.Client;
+let dataApi: { server: Server; url: string; close: () => Promise<void> };
+
+beforeAll(async () => {
+  cluster = await startScratchCluster();
+  const dbUrl = await cluster.createDatabase();
+  await applyMigrations({ dbUrl, directory: "supabase/migrations" });
+  db = new pg.Client(dbUrl);
+  await db.connect();
+  const databaseUrl = Object.assign(new URL(dbUrl), { username: "authenticator" }).href;
+  const api = createDataApi({ databaseUrl, schemas: ["public", "private", "ai"] });
+  const caller = { kind: "secret", claims: { role: "service_role" } } as const;
+  const server = createServer(
+    getRequestListener((request) => api.handle(request, { url: new URL(request.url), caller })),
+  );
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  dataApi = { server, url: `http://127.0.0.1:${port}`, close: () => api.close() };
+}, 60_000);
+afterAll(async () => {
+  dataApi.server.closeAllConnections();
+  dataApi.server.close();
+  await dataApi.close();
+  await db.end();
+  await cluster.stop();
+});
+
+const query = async <Row extends object>(sql: string, values: unknown[]): Promise<Row[]> =>
+  (await db.query(sql, values)).rows as Row[];
 const issuer = "https://accounts.example.test";
 
 /** A server of its own: another environment has another cache. */
@@ -14,9 +50,9 @@ function server(secret: string, ...earlier: string[]) {
   const env = parseEnv({
     NODE_ENV: "test",
     BASE_URL: issuer,
-    SUPABASE_URL: supabase.url,
-    SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-    SUPABASE_SECRET_KEY: supabase.secretKey,
+    SUPABASE_URL: dataApi.url,
+    SUPABASE_PUBLISHABLE_KEY: "publishable",
+    SUPABASE_SECRET_KEY: "sb_secret_of_the_server",
     APP_SESSION_SECRET: secret,
     ...(earlier.length > 0 && { APP_SESSION_PREVIOUS_SECRETS: earlier.join(",") }),
   });
@@ -26,23 +62,9 @@ const [first, second] = ["a first secret of the platform for tests", "a second s
 const claims = { iss: issuer, sub: "s" };
 const idToken = { typ: "JWT", claims } as const;
 
-// The stack's own keys are set aside, since its servers have another secret.
-let kept: string;
-beforeEach(async () => {
-  const [row] = await query<{ kept: string }>(
-    "select coalesce(jsonb_agg(k), '[]')::text as kept from private.signing_keys k",
-    [],
-  );
-  kept = row?.kept ?? "[]";
-  await query("delete from private.signing_keys where true", []);
-});
-afterEach(async () => {
+beforeEach(() => query("delete from private.signing_keys where true", []));
+afterEach(() => {
   vi.restoreAllMocks();
-  await query("delete from private.signing_keys where true", []);
-  await query(
-    "insert into private.signing_keys select * from jsonb_populate_recordset(null::private.signing_keys, $1::jsonb)",
-    [kept],
-  );
 });
 const kids = async () =>
   (await query<{ kid: string }>("select kid from private.signing_keys order by signs_from", [])).map(({ kid }) => kid);
@@ -139,40 +161,5 @@ describe("signing keys", () => {
     const { APP_SESSION_SECRET: _, ...env } = server(first).env;
     const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });
-  });
-});
-
-describe("the provider's documents", () => {
-  test.each(["openid-configuration", "oauth-authorization-server"])("%s names only what is supported", async (name) => {
-    const response = await fetch(`${base}/.well-known/${name}`, { headers: { origin: "https://other.example" } });
-    expect(response.headers.get("access-control-allow-origin")).toBe("*");
-    expect(response.headers.get("cache-control")).toBe("public, max-age=300");
-    expect(response.headers.get("set-cookie")).toBeNull();
-    expect(await response.json()).toMatchObject({
-      issuer: base,
-      jwks_uri: `${base}/.well-known/jwks.json`,
-      response_types_supported: ["code"],
-      code_challenge_methods_supported: ["S256"],
-      id_token_signing_alg_values_supported: ["RS256"],
-      authorization_response_iss_parameter_supported: true,
-      backchannel_logout_supported: true,
-      request_parameter_supported: false,
-      claims_parameter_supported: false,
-      request_uri_parameter_supported: false,
-    });
-  });
-
-  test("the key set has public RSA keys alone", async () => {
-    const response = await fetch(`${base}/.well-known/jwks.json`);
-    expect(response.headers.get("access-control-allow-origin")).toBe("*");
-    const { keys } = (await response.json()) as { keys: object[] };
-    for (const key of keys) expect(Object.keys(key).toSorted()).toEqual(["alg", "e", "kid", "kty", "n", "use"]);
-    expect(keys.length).toBeGreaterThan(0);
-  });
-
-  test("a preflight is answered without a session, and other methods are refused", async () => {
-    const preflight = await fetch(`${base}/.well-known/jwks.json`, { method: "OPTIONS" });
-    expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "*"]);
-    expect((await fetch(`${base}/.well-known/jwks.json`, { method: "POST" })).status).toBe(405);
   });
 });

@@ -23,12 +23,12 @@ const emailPattern =
 
 /** An email address as typed; RFC 5321 allows 254 characters. */
 export const emailSchema = z
-  .string({ error: "Enter your email address" })
+  .string({ error: "Enter your email address." })
   .trim()
-  .max(254, "Enter an email address of at most 254 characters")
-  .pipe(z.email({ pattern: emailPattern, error: "Enter an email address, such as name@example.com" }));
+  .max(254, "Enter an email address of at most 254 characters.")
+  .pipe(z.email({ pattern: emailPattern, error: "Enter an email address, such as name@example.com." }));
 
-const typedPassword = z.string({ error: "Enter your password" });
+const typedPassword = z.string({ error: "Enter your password." });
 
 /** Where a form leads once it has succeeded; sanitised where it is used. */
 const returnUrl = z.string().optional();
@@ -36,10 +36,10 @@ const returnUrl = z.string().optional();
 export const signInSchema = z.object({ email: emailSchema, password: typedPassword, returnUrl });
 
 export const newPasswordSchema = z
-  .string({ error: "Choose a password" })
-  .min(minPasswordLength, `Choose a password of at least ${minPasswordLength} characters`)
+  .string({ error: "Choose a password." })
+  .min(minPasswordLength, `Choose a password of at least ${minPasswordLength} characters.`)
   .refine((password) => new TextEncoder().encode(password).length <= maxPasswordBytes, {
-    message: `Choose a password of at most ${maxPasswordBytes} bytes`,
+    message: `Choose a password of at most ${maxPasswordBytes} bytes.`,
   });
 
 export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });

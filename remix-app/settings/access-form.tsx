@@ -46,7 +46,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
       <input type="hidden" name="returnUrl" value={returnUrl} />
       <fieldset className="min-w-0">
         <legend className="max-w-prose text-muted">
-          Everything added since{" "}
+          Select what to remove. Everything added since{" "}
           {confirmedAt ? (
             <>
               your last review (<RelativeTime at={confirmedAt} />)
@@ -54,7 +54,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           ) : (
             "your account was created"
           )}{" "}
-          is selected. Deselect what you want to keep. This device stays signed in.
+          is already selected, so clear anything you recognize. You’ll stay signed in on this device.
         </legend>
         <ul className="mt-1 divide-y divide-line">
           {ways.map((way, index) => (

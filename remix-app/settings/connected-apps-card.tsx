@@ -13,7 +13,7 @@ export function ConnectedAppsCard() {
     <Card
       id="apps"
       title="Connected apps"
-      lead="Apps you signed in to with this account."
+      lead="Apps you’ve signed in to with this account."
       action={<ButtonLink href={connectedAppsPath}>Manage apps</ButtonLink>}
     />
   );
@@ -71,7 +71,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
 function SignedInLine({ held, rights }: { held: HeldByApp; rights: string[] }) {
   return (
     <HeldLine held={held} ends="">
-      <p className="font-medium">Signed in</p>
+      <p className="font-medium">Signed in. This app can:</p>
       <RightsList rights={rights} />
     </HeldLine>
   );

@@ -152,7 +152,7 @@ export async function requirePermission(
     return studioPermissions.has(options.permission) ? withCreditNotice(context, found) : found;
   }
   await requireFormAccount(context, options.request);
-  const detail = `Your role in this workspace doesn’t allow this. Ask an owner for “${permissionWords[options.permission].name}”.`;
+  const detail = `Your role in this workspace doesn’t allow this. Ask an owner for the “${permissionWords[options.permission].name}” permission.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }
 

@@ -6,6 +6,7 @@ const needs = {
   python: "Python with the packages that it imports; it runs where they are",
   client: "a client that is not installed with the project; `npm run test:clients` runs it",
   satellite: "an app that is not installed with the project; `npm run test:satellites` runs it",
+  browser: "a browser, and a test takes it from the document",
   checkout: "a checkout or servers of its own",
   values: "values that its reader fills in",
   context: "the program that it is a part of",

@@ -34,6 +34,8 @@ function configure(settings: Record<string, string>): string {
     SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
     SUPABASE_SECRET_KEY: supabase.secretKey,
     SUPABASE_DB_URL: supabase.dbUrl,
+    // Other tests register OpenID clients, which need it.
+    APP_SESSION_SECRET: `${crypto.randomUUID()}${crypto.randomUUID()}`,
     ...settings,
   });
   writeFileSync(file, lines.map(([name, value]) => `${name}=${value}`).join("\n"));

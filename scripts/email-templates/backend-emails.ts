@@ -111,7 +111,7 @@ function wordsOf(product: string): Record<BackendEmailName, Words> {
       way: "code",
       more: codeExpiry,
       footer: [
-        `You’re getting this email because someone is changing your ${product} account and needs to confirm it’s you.`,
+        `You’re getting this email because a change to your ${product} account needs confirming.`,
         "If it wasn’t you, change your password: someone else may know it.",
       ],
     },

@@ -30,6 +30,10 @@ export async function ensureDemoApp(
      on conflict (origin) do update set app_id = excluded.app_id`,
     [name, origin],
   );
+  await client.query("update private.apps set backchannel_logout_uri = $2 where name = $1", [
+    name,
+    `${origin}/api/auth/backchannel-logout`,
+  ]);
 }
 
 /** Registers the external app and links it to the demo workspace, unless somebody took it away. @returns its id */

@@ -46,7 +46,8 @@ export const platformArea: Area = {
       type: "apiKey",
       in: "cookie",
       name: "sb-project-auth-token",
-      description: "The session cookie of a signed-in browser. Its name contains the project's reference.",
+      description:
+        "The session cookie of a signed-in browser. Its name contains the reference of the Supabase project.",
     },
     bearer: {
       type: "http",
@@ -58,11 +59,16 @@ export const platformArea: Area = {
       type: "http",
       scheme: "bearer",
       bearerFormat: "app-session+jwt",
-      description: "A satellite's central session for the user who signed in to it.",
+      description: "A satellite app's session token. It acts for the user who signed in to that app.",
     },
     app: { type: "http", scheme: "basic", description: "A registered app's name and secret." },
     workspaceKey: { type: "http", scheme: "bearer", bearerFormat: "ttr_ai_…", description: "A workspace API key." },
-    appToken: { type: "http", scheme: "bearer", bearerFormat: "ttr_app_…", description: "An external app's token." },
+    appToken: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "ttr_app_…",
+      description: "A registered external app's token for one user.",
+    },
     userToken: { type: "http", scheme: "bearer", bearerFormat: "JWT", description: "A user's access token." },
   },
   operations: [

@@ -111,7 +111,9 @@ create table private.device_authorizations (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   constraint approval_is_whole check (
-    approved_at is null or (user_id is not null and proof is not null and authentication is not null)
+    -- A composite is only "not null" if all of its fields are, and the proof of a device's login has no session.
+    approved_at is null
+    or (user_id is not null and proof is distinct from null and authentication is distinct from null)
   ),
   constraint one_decision check (approved_at is null or denied_at is null),
   constraint one_user check ((proof).user_id is not distinct from user_id),
@@ -172,14 +174,22 @@ create table private.logout_notices (
   id uuid primary key default gen_random_uuid(),
   app_id uuid not null references private.apps (id) on delete cascade,
   user_id uuid not null,
-  sid uuid not null unique,
+  sid uuid not null,
   attempts smallint not null default 0,
   next_attempt_at timestamptz not null default now(),
   created_at timestamptz not null default now()
 );
 comment on table private.logout_notices is
   'Logouts that apps have yet to acknowledge: sub and sid of the logout token. No foreign key to the account, which may '
-  'be deleted before.';
+  'be deleted before. A sid can repeat: on a unique index, two transactions of Supabase Auth that end one login could '
+  'deadlock.';
+create index logout_notices_sid_idx on private.logout_notices (sid);
 create index logout_notices_app_id_idx on private.logout_notices (app_id);
 create index logout_notices_next_attempt_at_idx on private.logout_notices (next_attempt_at);
 alter table private.logout_notices enable row level security;
+
+select private.protect_table(t.name)
+from unnest(array[
+  'private.openid_clients', 'private.signing_keys', 'private.openid_consents', 'private.authorization_codes',
+  'private.device_authorizations', 'private.openid_grants', 'private.openid_tokens', 'private.logout_notices'
+]::regclass[]) as t (name);

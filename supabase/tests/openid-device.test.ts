@@ -187,7 +187,7 @@ describe("a poll", () => {
     const other = await beginRequest(db);
     await db.query("update private.apps set enabled = false where id = $1", [other.client.id]);
     expect(await poll(db, other)).toEqual({ refused: "unauthenticated" });
-    expect(await decide(db, { ...other, claims })).toBe("expired");
+    expect(await decide(db, { ...other, claims })).toBe("not_found");
   });
 });
 
@@ -313,28 +313,31 @@ describe("a login of a device", () => {
     expect(await poll(db, request)).toMatchObject({ sub: claims.sub });
   });
 
-  test.for(["a ban", "a closed account", "a new boundary", "the factor's deletion"] as const)(
-    "does not begin after %s",
-    async (change, { db }) => {
-      const { user, factorId, request } = await approved(db);
-      switch (change) {
-        case "a ban":
-          await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [user.id]);
-          break;
-        case "a closed account":
-          await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
-          break;
-        case "a new boundary": {
-          const boundary = await currentSecond(db);
-          await setPolicy(db, { userId: user.id, policy: { required: true, boundary, generation: 1 } });
-          break;
-        }
-        case "the factor's deletion":
-          await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+  test.for([
+    // What ends everything of the account deletes the request as well.
+    ["a ban", "token"],
+    ["a closed account", "token"],
+    ["a new boundary", "access_denied"],
+    ["the factor's deletion", "access_denied"],
+  ] as const)("does not begin after %s", async ([change, refused], { db }) => {
+    const { user, factorId, request } = await approved(db);
+    switch (change) {
+      case "a ban":
+        await db.query("update auth.users set banned_until = now() + interval '1 hour' where id = $1", [user.id]);
+        break;
+      case "a closed account":
+        await db.query("update auth.users set deleted_at = now() where id = $1", [user.id]);
+        break;
+      case "a new boundary": {
+        const boundary = await currentSecond(db);
+        await setPolicy(db, { userId: user.id, policy: { required: true, boundary, generation: 1 } });
+        break;
       }
-      expect(await poll(db, request)).toEqual({ refused: "access_denied" });
-    },
-  );
+      case "the factor's deletion":
+        await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    }
+    expect(await poll(db, request)).toEqual({ refused });
+  });
 
   test("of 40 concurrent polls begins once", async () => {
     const { db, service, close } = openPools(20);

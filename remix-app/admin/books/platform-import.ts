@@ -61,7 +61,7 @@ function confirmationErrors(form: FormData): Record<string, string> | null {
   return Object.keys(errors).length > 0 ? errors : null;
 }
 
-const typeProvider = "Type the provider’s name as it is entered above. Nothing was stored.";
+const typeProvider = "Type the provider’s name exactly as above. Nothing was stored.";
 
 /** Returns the receipt of an import into the platform's books. @throws Response 404, 503 */
 export async function requirePlatformImport(context: AppLoadContext, importId: string | undefined) {

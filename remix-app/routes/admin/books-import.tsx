@@ -72,7 +72,7 @@ export default function ConsoleImportPage() {
           <Field
             name="confirmation"
             label={`Type ${entry.review.choices.provider} to confirm`}
-            hint="It’s the provider’s name. Confirm within ten minutes of your last code, or you must upload the file again."
+            hint="This is the provider’s name. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the file again."
             required
             autoComplete="off"
             autoCapitalize="none"

@@ -64,7 +64,7 @@ export default function ConsoleInvoicesPage() {
               <p>No invoices match.</p>
             ) : (
               <p>
-                No invoices yet. Enter each provider’s invoice when it arrives to compare it with the month’s costs.
+                No invoices yet. When a provider’s invoice arrives, enter it here to compare it with the month’s costs.
               </p>
             )
           }

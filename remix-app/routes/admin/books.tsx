@@ -50,14 +50,14 @@ export default function ConsoleBooksPage() {
       <Figures
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "in all workspaces" },
-          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
+          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as reported by providers" },
           { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "after credit notes" },
         ]}
       />
       <ClashCard clashes={clashes} />
       <Card
         title={monthText(asked.month)}
-        lead="Days are in UTC. A provider’s own days are compared with the same dates. An invoice for several months counts in each by its days. Costs and invoices of workspaces aren’t part of these books."
+        lead="Days are in UTC. Provider costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day. Costs and invoices of workspaces aren’t part of these books."
         action={
           <div className="flex flex-wrap gap-2">
             <ButtonLink href={`/admin/books.csv${ofMonth}`}>Download CSV</ButtonLink>

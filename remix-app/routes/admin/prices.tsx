@@ -132,7 +132,7 @@ export default function ConsolePricesPage() {
       {shown && shown.prices.length > 0 ? (
         <Card
           title="Choose prices"
-          lead="USD per million tokens; fees per request. Apply within ten minutes of your last code, or you must compare again."
+          lead="USD per million tokens; fees per request. Confirm within 10 minutes of entering your authenticator code, or you’ll have to upload the file again."
         >
           <ReviewForm shown={shown} failed={review} />
         </Card>

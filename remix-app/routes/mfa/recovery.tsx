@@ -78,17 +78,23 @@ export default function RecoveryPage() {
       </EntryPage>
     );
   }
+  if (left === 0) {
+    return (
+      <EntryPage title="Use a recovery code">
+        <Notice tone="warn">
+          You’ve used all your recovery codes. Ask your administrator to reset your authenticator apps.
+        </Notice>
+        {back}
+        <SignOutForm />
+      </EntryPage>
+    );
+  }
   return (
     <EntryPage
       title="Use a recovery code"
       lead="This removes all authenticator apps from your account and signs out your other devices. Then you’ll add a new app."
     >
       {summary}
-      {left === 0 ? (
-        <Notice tone="warn">
-          You have no recovery codes left. Ask your administrator to reset your authenticators.
-        </Notice>
-      ) : null}
       <AccountForm id={form.id} noValidate data-once className="space-y-5">
         <p>
           Signing in as <strong className="font-semibold">{email}</strong>.
@@ -104,12 +110,10 @@ export default function RecoveryPage() {
           required
         />
         <Button variant="danger" className="w-full">
-          Remove my authenticators
+          Remove authenticator apps
         </Button>
       </AccountForm>
-      {left > 0 ? (
-        <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticators.</p>
-      ) : null}
+      <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticators.</p>
       {back}
       <SignOutForm />
     </EntryPage>

@@ -37,7 +37,7 @@ export default function ConnectedAppsPage() {
   return (
     <SettingsPage
       title="Connected apps"
-      lead="Apps you signed in to with this account, and what they can do. Disconnect any you no longer use."
+      lead="Apps you’ve signed in to with this account, and what they can do. Disconnect any you no longer use."
     >
       <CardNotice notice={notice} card="apps" words={words} />
       {apps.length > 0 ? (

@@ -83,7 +83,7 @@ export default function ContinuePage() {
         }
       >
         <ButtonLink href="/" variant="primary" className="w-full">
-          Go to Home
+          Go to home page
         </ButtonLink>
       </EntryPage>
     );

@@ -136,7 +136,7 @@ export default function SignInPage() {
       {deleted ? <Notice tone="good">Your account was deleted and you’re signed out everywhere.</Notice> : null}
       {dropped ? (
         <Notice tone="warn">
-          The page you came from isn’t part of this site. After you sign in, you’ll go to Home.
+          The page you came from isn’t part of this site. After you sign in, you’ll go to the home page.
         </Notice>
       ) : null}
       <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>

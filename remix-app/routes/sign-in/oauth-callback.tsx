@@ -83,7 +83,7 @@ export default function OAuthCallbackPage() {
         themeSwitch={false}
       >
         <ButtonLink href={view.signedIn ? "/" : "/login"} variant="primary">
-          {view.signedIn ? "Go to Home" : "Go to sign in"}
+          {view.signedIn ? "Go to home page" : "Go to sign in"}
         </ButtonLink>
       </EntryPage>
     );

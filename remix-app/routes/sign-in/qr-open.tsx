@@ -24,7 +24,7 @@ export default function QrOpenPage() {
           Did someone send you this link? Don’t approve it: they could get into your account.
         </p>
         <ButtonLink href="/" className="w-full">
-          Go to Home
+          Go to home page
         </ButtonLink>
       </EntryPage>
       <InlineScript source={dropFragmentScript} />

@@ -97,7 +97,7 @@ export default function QrPage() {
         </>
       ) : null}
       <p>
-        Signed in as <strong className="font-semibold">{email}</strong>. The phone has to be signed in to the same
+        Signed in as <strong className="font-semibold">{email}</strong>. Your phone must be signed in to the same
         account.
       </p>
       <AccountForm data-once>

@@ -68,7 +68,7 @@ export default function CostsImportPage() {
     <StudioPage
       workspace={workspace}
       title={entry?.at === "review" ? "Review the costs" : "Import costs"}
-      lead="From a file that a provider exports: one total per account and day. Files and API imports of the same day correct each other."
+      lead="From a file that a provider exports: one total per account and day. A later import of the same day, by file or API, replaces the earlier one."
     >
       {entry?.at === "review" ? (
         <ImportReviewForm

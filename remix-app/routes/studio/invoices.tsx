@@ -41,7 +41,7 @@ export default function InvoicesPage() {
     <StudioPage
       workspace={workspace}
       title="Invoices"
-      lead="Providers’ invoices and credit notes that people reviewed. A recorded one can’t be changed or deleted."
+      lead="Reviewed invoices and credit notes from providers. Once recorded, they can’t be changed or deleted."
       actions={
         <>
           <ButtonLink href={`${base}.csv${search}`}>Download CSV</ButtonLink>
@@ -71,7 +71,7 @@ export default function InvoicesPage() {
               <p>No invoices match.</p>
             ) : (
               <p>
-                No invoices yet. Enter each provider’s invoice when it arrives to compare it with the month’s costs.
+                No invoices yet. When a provider’s invoice arrives, enter it here to compare it with the month’s costs.
                 Registered apps can also send reviewed invoices to <code>POST /v1/provider-invoices</code>.
               </p>
             )

@@ -59,7 +59,7 @@ export default function KeysPage() {
     <StudioPage
       workspace={workspace}
       title="API keys"
-      lead="Use these to call the gateway. Each key is shown once, when you create it. Spend is for this month (UTC) and includes the keys it replaced."
+      lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " A key’s spend covers this month (UTC), including any keys it replaced." : ""}`}
       actions={
         <>
           {keys.length > 0 ? (

@@ -63,14 +63,14 @@ export default function ReconciliationPage() {
       <Figures
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway" },
-          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as providers state it" },
+          { label: "Imported", value: <Usd amount={totals.importedUsd} />, note: "as reported by providers" },
           { label: "Invoiced", value: <Usd amount={totals.invoicedUsd} />, note: "after credit notes" },
         ]}
       />
       <ClashCard clashes={clashes} />
       <Card
         title={monthText(asked.month)}
-        lead="Runs count by UTC day, imported costs by the provider’s date. An invoice for several months counts in each by its days."
+        lead="Runs count by UTC day, imported costs by the provider’s date. An invoice that covers several months is split between them by day."
       >
         <ReconciliationTable
           cells={cells}

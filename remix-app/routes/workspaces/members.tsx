@@ -67,7 +67,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!change.success) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-    const failed = "Enter an email address, such as name@example.com";
+    const failed = "Enter an email address, such as name@example.com.";
     return data(
       { done: null, failed, aboutEmail: true, inviting: true, requestId: null, ...typedOf(form) },
       { status: 400 },

@@ -39,7 +39,7 @@ export default function WorkspaceOverview() {
       <StudioPage workspace={workspace} title="Overview">
         <Card
           title="About this workspace"
-          lead="Your role shows members and settings. To see usage and call models, ask an owner for “Use the AI studio”."
+          lead="Your role lets you see members and settings. To see usage and call models, ask an owner for the “Use the AI studio” permission."
         >
           <Facts facts={workspaceFacts(workspace)} />
         </Card>

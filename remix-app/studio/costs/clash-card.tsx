@@ -7,7 +7,7 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
   return (
     <Card
       title="Recorded under two spellings"
-      lead="These records differ only in how they spell the provider’s name, so only one of each counts."
+      lead="The same record was entered under two spellings of the provider’s name. Only one is counted."
     >
       <ul className="list-disc space-y-2 pl-5">
         {clashes.map((clash) => {
@@ -15,15 +15,21 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
           const record = clash.kind === "invoice" ? `Invoice ${clash.reference}` : `Cost ${clash.externalRunId}`;
           return (
             <li key={`${provider} ${accountId} ${record}`} className="wrap-anywhere max-w-prose">
-              <span className="font-medium">{record}</span> of {spellings.join(" and ")}
-              {accountId === null ? "" : `, account ${accountId}`}.{" "}
+              <span className="font-medium">{record}</span>: recorded for {both(spellings)}
+              {accountId === null ? "" : ` (account ${accountId})`}.{" "}
               {clash.kind === "invoice"
-                ? "The one recorded first counts. If they are two invoices, enter the other one again with its own reference."
-                : "The one observed last counts. If its amount is wrong, import that day again."}
+                ? "We count the one recorded first. If these are two different invoices, enter the second again with its own reference."
+                : "We count the most recent one. If that amount is wrong, import the day again."}
             </li>
           );
         })}
       </ul>
     </Card>
   );
+}
+
+/** Spellings as a reader is to see them: both “OpenAI” and “openai”. */
+function both(spellings: readonly string[]): string {
+  const quoted = spellings.map((spelling) => `“${spelling}”`);
+  return quoted.length === 2 ? `both ${quoted.join(" and ")}` : quoted.join(", ");
 }

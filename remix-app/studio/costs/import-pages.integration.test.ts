@@ -63,7 +63,7 @@ test("before anything is imported the pages say what they are for and how to beg
   const [costs, invoices, reconciliation] = pages.map(({ words }) => words);
   expect(costs).toContain("npm run import-openai-costs");
   expect(costs).toContain(`X-Platform-Workspace-Id: ${tenant.workspaceId}`);
-  expect(invoices).toContain("No invoices yet. Enter each provider’s invoice");
+  expect(invoices).toContain("No invoices yet. When a provider’s invoice arrives");
   expect(reconciliation).toContain("Nothing was metered, imported or invoiced");
 });
 

@@ -16,7 +16,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
   const options = [...new Set([month, ...listed])].sort().reverse();
   const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "month" && !pageParameters.includes(name));
   const step = (to: string, label: string) => (
-    <Link to={searchWith(search, { month: to })} className="choice" preventScrollReset>
+    <Link to={searchWith(search, { month: to })} className="choice min-h-10" preventScrollReset>
       {label}
       <span className="sr-only">, {monthText(to)}</span>
     </Link>

@@ -4,7 +4,7 @@ import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, exactUsd, formatUsd } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { DifferenceText } from "./difference-text.tsx";
-import { linesOf, type ReconciledCell, type ReconciledLine, rounds, stateWords } from "./reconciliation.ts";
+import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, rounds, stateWords } from "./reconciliation.ts";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
@@ -139,12 +139,12 @@ function Unknown() {
 
 function Status({ line: { cell }, links }: { line: ReconciledLine; links: readonly CellLink[] }) {
   const { provider, account, state, repeats } = cell;
-  const { name, tone, next } = stateWords[state];
+  const { name, tone } = stateWords[state];
   const of = account.of === "one" ? `${provider} ${account.id ?? "without an account"}` : provider;
   return (
     <span className="max-w-72 whitespace-normal @[58rem]:block">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
-      {repeats ? null : <span className="block text-muted text-small">{next}</span>}
+      {repeats ? null : <span className="block text-muted text-small">{nextWords(cell)}</span>}
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (

@@ -79,6 +79,12 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
   agrees: { name: "Agrees", tone: "good", next: "Nothing to do." },
 };
 
+/** What to do about a cell; where nothing was metered, what agrees. */
+export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
+  const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
+  return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateWords[state].next;
+}
+
 /** A provider's month and its accounts, line by line. Accounts are listed where there is more to say than the line has. */
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
   const { month, provider, accounts } = record;

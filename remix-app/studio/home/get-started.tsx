@@ -18,7 +18,7 @@ interface Step {
 const approvals: Record<KeySetup["approval"], { text: string; action?: string }> = {
   approved: { text: "This workspace can create API keys." },
   requested: { text: "Requested. An administrator answers by email.", action: "View request" },
-  declined: { text: "Your request was declined. Read why, then request again.", action: "View answer" },
+  declined: { text: "Your request was declined. Read why, then request again.", action: "View request" },
   none: { text: "An administrator approves each workspace once.", action: "Request approval" },
 };
 

@@ -39,7 +39,7 @@ export function approvalAnswerMail(
   const parts: MailParts = {
     news: [`An administrator of ${product} declined the request for API keys of the workspace ${name}.`],
     facts: [["Reason", quoted(declineReason)]],
-    action: { label: "View answer", url },
+    action: { label: "View request", url },
     more: ["You can request approval again."],
     footer,
   };

@@ -55,7 +55,11 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
       from="lg"
       rows={keys}
       rowKey={({ id }) => id}
-      empty="No API keys yet. Create one for each app, so you can revoke it without affecting the others."
+      empty={
+        mayRotate
+          ? "No API keys yet. Create one for each app, so you can revoke it without affecting the others."
+          : "No API keys yet. You can create keys once this workspace is approved."
+      }
       columns={[
         { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page, now }} /> },
         {

@@ -52,9 +52,12 @@ export function PolicyCards({
           error={errors.models}
           formAction={`${action}#models`}
         />
-        <p className="mt-3 text-muted">Denied models are refused in both cases.</p>
+        <p className="mt-3 text-muted">Models you deny are refused, whichever option you choose.</p>
       </Card>
-      <Card title="Rates" lead="For all requests of the workspace together. Requests beyond them are refused with 429.">
+      <Card
+        title="Rates"
+        lead="For all requests of the workspace together. Requests beyond them are refused with HTTP 429."
+      >
         <div className="max-w-108 space-y-5">
           <Field
             name="requestsPerMinute"
@@ -84,14 +87,14 @@ export function PolicyCards({
           <CheckBox
             name="contentCapture"
             label="Keep prompts and answers"
-            hint="Keeps each request’s body, the arguments and results of server tools, and the answer, from the next request. Requests with an idempotency key can then be replayed. Members who manage the AI policy can read them, and each view is recorded in the workspace’s activity."
+            hint="Starting with the next request, keeps each request body, the answer, and the arguments and results of server tools. Requests with an idempotency key can then be replayed. Members who manage the AI policy can read them, and each view is recorded in the workspace’s activity."
             defaultChecked={fields.contentCapture}
           />
           <div className="max-w-108">
             <Field
               name="contentRetentionDays"
-              label="Days to keep it"
-              hint="1 to 365. Older content is deleted within minutes. Turning this off deletes all of it."
+              label="Days to keep"
+              hint="1 to 365. Older content is deleted within minutes. Turning off “Keep prompts and answers” deletes everything kept."
               inputMode="numeric"
               autoComplete="off"
               required
@@ -106,7 +109,7 @@ export function PolicyCards({
           <CheckBox
             name="providerCostVisible"
             label="Show members what providers charge"
-            hint="In USD: in runs, usage, budgets and API responses. External apps always see it. Imported costs and invoices stay visible to members either way."
+            hint="Shown in USD in runs, usage, budgets and API responses. External apps always see it. Imported costs and invoices stay visible to members either way."
             defaultChecked={fields.providerCostVisible}
           />
         </div>

@@ -29,7 +29,7 @@ const noteWords = {
   not_called: "Nothing was billed: the call ended before a provider was called.",
   usage_unknown: "Nothing was billed: the call’s usage is unknown.",
   exempt:
-    "No credits were charged: calls by a registered app, or with a key bound to one, pay none. “Credits not billed” is what the call would have cost.",
+    "No credits were charged, because this call came from a registered app or used an app’s key. “Credits not billed” shows what it would have cost.",
   partial: "Part of the usage was reported by the provider. The rest is estimated or unknown.",
   estimated: "The call ended early, so its usage is estimated.",
   swept:

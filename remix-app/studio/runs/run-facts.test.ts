@@ -15,11 +15,11 @@ function factsOf(changes: object): Record<string, string> {
 }
 
 test.for<[string, object, object]>([
-  ["a key", {}, { "Called with": "Key “CI”", Member: "Ada, who created the key", App: undefined }],
+  ["a key", {}, { "Called with": "Key “CI”", "Key created by": "Ada", App: undefined }],
   [
     "a key of an app",
     { appId: id, appName: "Notes" },
-    { "Called with": "Key “CI”", App: "Notes", Member: "Ada, who created the key" },
+    { "Called with": "Key “CI”", App: "Notes", "Key created by": "Ada" },
   ],
   [
     "an app's token",
@@ -32,8 +32,8 @@ test.for<[string, object, object]>([
     { "Called with": "Session of a signed-in member", Member: "Deleted account", App: undefined },
   ],
 ])("facts say that %s made the call", ([, changes, facts]) => {
-  const { "Called with": calledWith, App, Member } = factsOf(changes);
-  expect({ "Called with": calledWith, App, Member }).toEqual(facts);
+  const { "Called with": calledWith, App, Member, "Key created by": creator } = factsOf(changes);
+  expect({ "Called with": calledWith, App, Member, "Key created by": creator }).toEqual(facts);
 });
 
 test("facts have the HTTP status, absolute times with their zone, and marks in words", () => {

@@ -31,7 +31,7 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
     ["Entity label", run.entityId],
     ["Called with", calledWith(run)],
     ["App", run.appId && (run.appName ?? `Deleted app ${run.appId}`)],
-    ["Member", run.memberId && `${run.memberName ?? "Deleted account"}${run.keyId ? ", who created the key" : ""}`],
+    [run.keyId ? "Key created by" : "Member", run.memberId && (run.memberName ?? "Deleted account")],
     ["Tokens in", `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
     ["Tokens out", `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
     ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],

@@ -201,7 +201,7 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
       await confirm(scene, workspace?.name ?? "", "Withdraw credits");
       await scene.page
-        .getByText(/^This is more than is available/)
+        .getByText(/^This is more than the available balance/)
         .first()
         .waitFor();
     },
@@ -273,7 +273,7 @@ export const consoleStates = statesOf("Console", [
     async (scene) => {
       const { page } = scene;
       const id = `harbour-${crypto.randomUUID().slice(0, 8)}`;
-      await page.getByLabel("Id", { exact: true }).fill(id);
+      await page.getByLabel("ID", { exact: true }).fill(id);
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
       await confirm(scene, id, "Add a model");

@@ -69,7 +69,7 @@ export const secondStepStates = statesOf("Second step", [
     "/mfa/recovery",
     async ({ page }) => {
       await page.getByLabel("Recovery code").fill("7KQ2-M9XA-04TC-HW5E");
-      await refuse(page, "Remove my authenticators");
+      await refuse(page, "Remove authenticator apps");
     },
   ],
   ["Add an app", "mfa/enroll", "guest", `/mfa/enroll?${security}`],

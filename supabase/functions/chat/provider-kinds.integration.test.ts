@@ -212,7 +212,7 @@ test("an endpoint that a server turns out to lack is answered 502, which stock c
   await expect(client.responses.create({ model: models.get("VLLM") ?? "", input: "hello" })).rejects.toMatchObject({
     status: 502,
     code: "provider_error",
-    message: expect.stringContaining("no such endpoint or model"),
+    message: expect.stringContaining("does not have this endpoint or model"),
   });
   expect(vllm?.refused.splice(0)).toEqual(["no POST /v1/responses"]);
   expect((await tenant.accountOf(requestId)).run).toMatchObject({ status: "failed", cost_usd: "0.000000000000" });

@@ -270,6 +270,7 @@ begin
     return jsonb_build_object('refused', 'authorization_pending');
   end if;
 
+  perform private.hold_proof(request.proof);
   standing := private.proof_status(request.proof);
   if standing = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');

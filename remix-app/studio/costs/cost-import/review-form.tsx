@@ -52,7 +52,10 @@ export function ImportReviewForm({
       ))}
       <ErrorSummary id="import-error" form={fault} fields={faults} />
       {review.again ? <Notice tone="warn">{again[review.again]}</Notice> : null}
-      <Card title={file.fileName} lead={`This is ${file.formatName}. Its days are in ${zoneName(review.timeZone)}.`}>
+      <Card
+        title={file.fileName}
+        lead={`${file.formatName.replace(/^(an?|the) /, "")}. Days are in ${zoneName(review.timeZone)}.`}
+      >
         <div className="space-y-6">
           <Facts facts={[...facts, ["Rows read", file.rows.toLocaleString("en")], ...leftOut(file.skipped)]} />
           {file.notes.length > 0 ? (

@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { readStack } from "../../scripts/test/stack.ts";
+
+const { base } = readStack();
+
+describe("the provider's documents", () => {
+  test.each(["openid-configuration", "oauth-authorization-server"])("%s names only what is supported", async (name) => {
+    const response = await fetch(`${base}/.well-known/${name}`, { headers: { origin: "https://other.example" } });
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("cache-control")).toBe("public, max-age=300");
+    expect(response.headers.get("set-cookie")).toBeNull();
+    expect(await response.json()).toMatchObject({
+      issuer: base,
+      jwks_uri: `${base}/.well-known/jwks.json`,
+      response_types_supported: ["code"],
+      code_challenge_methods_supported: ["S256"],
+      id_token_signing_alg_values_supported: ["RS256"],
+      authorization_response_iss_parameter_supported: true,
+      backchannel_logout_supported: true,
+      request_parameter_supported: false,
+      claims_parameter_supported: false,
+      request_uri_parameter_supported: false,
+    });
+  });
+
+  test("the key set has public RSA keys alone", async () => {
+    const response = await fetch(`${base}/.well-known/jwks.json`);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    const { keys } = (await response.json()) as { keys: object[] };
+    for (const key of keys) expect(Object.keys(key).toSorted()).toEqual(["alg", "e", "kid", "kty", "n", "use"]);
+    expect(keys.length).toBeGreaterThan(0);
+  });
+
+  test("a preflight is answered without a session, and other methods are refused", async () => {
+    const preflight = await fetch(`${base}/.well-known/jwks.json`, { method: "OPTIONS" });
+    expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "*"]);
+    expect((await fetch(`${base}/.well-known/jwks.json`, { method: "POST" })).status).toBe(405);
+  });
+});

@@ -84,7 +84,7 @@ describe("the list", () => {
     const { status, headers, words, text } = await browser.get(list);
     expect([status, headers.get("cache-control")]).toEqual([200, "private, no-store"]);
     expect(words).toMatch(
-      /Field notes https:\/\/notes-.*example Disconnect Field notes Signed in See your name, email and picture See your workspaces and your role in each Connected just now · Expires in 30 days/,
+      /Field notes https:\/\/notes-.*example Disconnect Field notes Signed in\. This app can: See your name, email and picture See your workspaces and your role in each Connected just now · Expires in 30 days/,
     );
     expect(words).toMatch(
       /Scribe No website.* Use AI models and speech in Aurora Connected just now · Expires in 30 days unless/,

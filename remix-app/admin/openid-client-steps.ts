@@ -19,7 +19,7 @@ export const clientSteps: Record<ClientStep, { title: string; effects: (client: 
   disable: {
     title: "Disable the client",
     effects: ({ displayName }) => [
-      `Once you confirm, nobody can sign in to ${displayName}. Its tokens are revoked for all its users.`,
+      `Once you confirm, people can’t sign in to ${displayName}. Its tokens are revoked for all its users.`,
       "Its registration and secrets stay, and you can enable it again.",
     ],
   },

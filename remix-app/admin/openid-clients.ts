@@ -55,7 +55,7 @@ export async function requireOpenidClient(
   const schema = clientSchema.nullable();
   const client = await callFunction(context, { name: "private.read_openid_client", args, schema });
   if (client) return client;
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "There is no such OpenID client." });
+  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This OpenID client doesn’t exist." });
 }
 
 /** Redirect URIs, one per line. Whether private-use schemes may be among them depends on the client. */
@@ -128,7 +128,7 @@ async function act(
 }
 
 const refusals = {
-  not_found: { status: 404, message: "There is no such OpenID client." },
+  not_found: { status: 404, message: "This OpenID client doesn’t exist." },
   taken: { status: 409, message: "An app with that name is already registered." },
   invalid: { status: 400, message: "The registry refused this. Check the addresses and scopes." },
 } as const;

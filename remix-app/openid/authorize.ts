@@ -13,10 +13,11 @@ import {
   type AuthorizationError,
   type AuthorizationRequest,
   authorizationPath,
+  codeAddress,
+  errorAddress,
   readAnswerTarget,
   readAuthorizationRequest,
 } from "./authorization-request.ts";
-import { codeAddress, errorAddress } from "./authorization-response.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 

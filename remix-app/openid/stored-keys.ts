@@ -33,8 +33,8 @@ const rings = new WeakMap<Env, Promise<KeyRing>>();
 const maxReads = 3;
 
 /**
- * Reads the signing keys. The first key is made here; a key that no secret opens is replaced, so that sign-in at OpenID
- * clients goes on.
+ * Reads the signing keys. The first key is made here; a key that no secret opens is replaced, so that OpenID
+ * clients can still sign people in.
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
 export async function readStoredKeys(context: SigningContext): Promise<StoredKeys> {

@@ -257,7 +257,7 @@ describe("a notice that was not acknowledged", () => {
   });
 
   test("does not delay the notices to another app", async () => {
-    // Nobody answers there.
+    // No server listens there.
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     try {

@@ -10,7 +10,7 @@ import { stylesheet } from "./styles.ts";
 const maxBodyBytes = 64 * 1024;
 
 /**
- * Creates Notes, the satellite that runs beside the platform.
+ * Creates Notes, the satellite that runs with the platform.
  * @throws Error with one line for each fault of the environment
  */
 export function createNotes(

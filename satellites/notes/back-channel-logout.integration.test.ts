@@ -20,7 +20,10 @@ let person: Person;
 
 beforeAll(async () => {
   const origin = `http://127.0.0.1:${await freePort()}`;
-  [person, app] = await Promise.all([createPerson(), createApp({ scopes: ["profile", "workspaces:read"], origins: [origin] })]);
+  [person, app] = await Promise.all([
+    createPerson(),
+    createApp({ scopes: ["profile", "workspaces:read"], origins: [origin] }),
+  ]);
   await query("update private.apps set backchannel_logout_uri = $2 where name = $1", [
     app.name,
     `${origin}/api/auth/backchannel-logout`,

@@ -1,4 +1,4 @@
-/** Settings of Notes beside those of the package. What each is for: docs/settings.md. */
+/** Settings of Notes in addition to the package's. What each is for: docs/settings.md. */
 export interface NotesSettings {
   host: string;
   port: number;

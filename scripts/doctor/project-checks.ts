@@ -95,7 +95,7 @@ export function judgeOpenidClients(facts: { registered: boolean; secretIsSet: bo
       ? ok("OpenID clients", "APP_SESSION_SECRET, which seals the signing keys, is set")
       : fail(
           "OpenID clients",
-          "a client is registered and APP_SESSION_SECRET is not set: tokens can't be signed, so nobody can sign in to it. Set it to the output of `openssl rand -base64 32`.",
+          "a client is registered and APP_SESSION_SECRET is not set: tokens can't be signed, so people can't sign in to it. Set it to the output of `openssl rand -base64 32`.",
         ),
   ];
 }

@@ -14,7 +14,7 @@ Apps: ${satelliteApps.map(({ name }) => name).join(", ")}`;
 const names = process.argv.slice(2);
 const unknown = names.filter((name) => !satelliteApps.some((app) => app.name === name));
 if (unknown.length > 0) {
-  console.error(unknown[0] === "--help" ? usage : `There is no app ${unknown.join(", ")}.\n\n${usage}`);
+  console.error(unknown[0] === "--help" ? usage : `Unknown app: ${unknown.join(", ")}.\n\n${usage}`);
   process.exit(unknown[0] === "--help" ? 0 : 1);
 }
 const chosen = satelliteApps.filter(({ name }) => names.length === 0 || names.includes(name));

@@ -291,7 +291,7 @@ describe("an OpenID client", () => {
     expect(await namesOf(db, claims.sub)).toEqual([]);
   });
 
-  test("is listed while a consent stands, and disconnecting withdraws it", async ({ db }) => {
+  test("is listed while its consent is in force, and disconnecting withdraws it", async ({ db }) => {
     const [claims, app] = [await createActor(db, {}), await registerClient(db)];
     await consent(db, { userId: claims.sub, app });
     expect(await appsOf(db, claims.sub)).toMatchObject([

@@ -141,7 +141,7 @@ describe("a logout notice is queued", () => {
     expect(await queuedLogouts(db, claims.sub)).toEqual(theirs.sort());
   });
 
-  test("for nobody else's logins", async ({ db }) => {
+  test("leaves other accounts' logins alone", async ({ db }) => {
     const [mine, other] = [await scene(db), await scene(db)];
     await db.query("delete from auth.users where id = $1", [mine.userId]);
     expect(await queuedLogouts(db, other.userId)).toEqual([]);

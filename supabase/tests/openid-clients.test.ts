@@ -94,7 +94,9 @@ describe("an OpenID client", () => {
     expect((await add(db, { redirectUris })).answer).toEqual({});
   });
 
-  test("is no app: neither listed nor read nor authenticated nor linked nor a target of a handoff", async ({ db }) => {
+  test("is not an app: neither listed nor read nor authenticated nor linked nor a target of a handoff", async ({
+    db,
+  }) => {
     const { name, secretHash } = await add(db);
     expect(await call(db, "list_apps", { term: name })).toEqual([]);
     expect(await call(db, "read_app", { app_name: name })).toBeNull();

@@ -35,7 +35,7 @@ export class SatelliteConfigError extends SatelliteError {
   }
 }
 
-/** Nobody is signed in. `response` sends the browser to the platform's sign-in and back. */
+/** The visitor is not signed in. `response` sends the browser to the platform's sign-in and back. */
 export class SignInRequiredError extends SatelliteError {
   override name = "SignInRequiredError";
   readonly response: Response;

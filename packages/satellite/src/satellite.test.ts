@@ -95,7 +95,7 @@ describe("a request's user", () => {
     expect(response?.headers.getSetCookie()).toEqual([]);
   });
 
-  test("is nobody for a state-changing request of another origin, even of a sibling host", async () => {
+  test("has no user for a state-changing request of another origin, even of a sibling host", async () => {
     const satellite = openSatellite();
     const foreign: Record<string, string>[] = [{ origin: "https://evil.example" }, { "sec-fetch-site": "same-site" }];
     for (const headers of foreign) {

@@ -22,7 +22,7 @@ export interface SessionContext {
   introspections: IntrospectionCache;
 }
 
-/** What one request knows of its session. */
+/** The session of one request. */
 export interface RequestSession {
   cookies: SessionCookies;
   /** The `Set-Cookie` values that no sink has taken. */

@@ -32,7 +32,7 @@ export interface DeviceAuthorization extends Omit<z.output<typeof storedRequest>
   rights: string[];
 }
 
-/** Why there is no request to show. */
+/** Why no request is shown. */
 export interface MissingAuthorization {
   code: RefusedAttempt["code"] | "NOT_FOUND";
   status: number;

@@ -202,7 +202,7 @@ describe("a device", () => {
     expect(await pollError(client, begun.device_code)).toBe("400 invalid_grant");
   });
 
-  test("is told that it was denied, or too late", async () => {
+  test("answers access_denied after a denial and expired_token after 10 minutes", async () => {
     const [denied, late] = [await begin(), await askFromDevice(client)];
     await answer("deny", denied);
     expect(await pollError(client, denied.device_code)).toBe("400 access_denied");

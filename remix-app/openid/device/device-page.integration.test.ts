@@ -183,7 +183,7 @@ describe("an answer on the page", () => {
 });
 
 describe("device-code phishing", () => {
-  test("a link with the code never approves by itself, whatever it says", async () => {
+  test("a link with the code never approves by itself", async () => {
     const { userCode } = await askFromDevice(client);
     const browser = await enter(person);
     for (const path of [
@@ -265,7 +265,7 @@ describe("guessing codes", () => {
     }
   });
 
-  test("30 wrong ones from one address are let through in 10 minutes, whatever the accounts", async () => {
+  test("allows 30 wrong codes from one address in 10 minutes, across accounts", async () => {
     const guessers = await Promise.all(Array.from({ length: 4 }, createPerson));
     try {
       const { userCode } = await askFromDevice(client);

@@ -49,7 +49,7 @@ export default function ConsoleOpenidClientPage() {
   return (
     <ConsolePage title={client.displayName} lead={`${client.name} · ${client.isPublic ? "public" : "confidential"}`}>
       {done ? <Notice tone="good">Changes saved.</Notice> : null}
-      {client.enabled ? null : <Notice tone="warn">This client is disabled: nobody can sign in to it.</Notice>}
+      {client.enabled ? null : <Notice tone="warn">This client is disabled: people can’t sign in to it.</Notice>}
       <Card
         title="Registration"
         lead="Addresses and scopes."

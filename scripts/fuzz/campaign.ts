@@ -67,7 +67,9 @@ export async function runCampaign({ seed, seconds }: { seed: number; seconds: nu
       ...credential.headers(ending.test(target.path)),
     };
     const begun = performance.now();
-    const answer = await send(origins[target.at], { ...made, headers });
+    let answer = await send(origins[target.at], { ...made, headers });
+    // "Busy, try again": a fault only where trying again does not help.
+    if (answer?.status === 503) answer = await send(origins[target.at], { ...made, headers });
     const durationMs = performance.now() - begun;
     // Where a page's data is asked for, 202 is how a redirect is said.
     const status = target.surface === "page" && answer?.status === 202 ? 302 : answer?.status;

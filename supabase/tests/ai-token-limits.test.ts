@@ -339,7 +339,7 @@ describe("concurrent callers", () => {
   let db: Database;
   let close: () => Promise<void>;
   beforeAll(() => {
-    ({ db, close } = openPool(25));
+    ({ db, close } = openPool(12));
   });
   afterAll(() => close());
 

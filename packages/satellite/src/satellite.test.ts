@@ -131,6 +131,14 @@ describe("the endpoints", () => {
     expect([response?.status, response?.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
+  test("ignore slashes after the path", async () => {
+    for (const path of ["/sign-out/", "/sign-out//"]) {
+      expect((await openSatellite().handle(ask(path)))?.status).toBe(405);
+    }
+    const signIn = await openSatellite().handle(ask("/sign-in?returnTo=/sign-out/"));
+    expect(decodeURIComponent(signIn?.headers.get("location") ?? "")).not.toContain("/sign-out/");
+  });
+
   test.each([
     [64 * 1024, 400],
     [64 * 1024 + 1, 413],

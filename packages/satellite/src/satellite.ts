@@ -58,7 +58,12 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
     return opened;
   }
 
-  const isOwnEndpoint = (pathname: string) => pathname in endpoints || pathname.startsWith("/api/");
+  const endpointOf = (pathname: string) => {
+    // Some clients append a slash.
+    const path = pathname.replace(/(?<!\/)\/+$/, "");
+    return Object.hasOwn(endpoints, path) ? endpoints[path] : undefined;
+  };
+  const isOwnEndpoint = (pathname: string) => endpointOf(pathname) !== undefined || pathname.startsWith("/api/");
   const safePath = (input: unknown) => returnPath(input, origin, isOwnEndpoint);
 
   async function showVerifyPage(request: Request, { cookies }: RequestSession): Promise<Response> {
@@ -140,8 +145,7 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
   }
 
   async function answer(request: Request): Promise<Response | null> {
-    const { pathname } = new URL(request.url);
-    const endpoint = Object.hasOwn(endpoints, pathname) ? endpoints[pathname] : undefined;
+    const endpoint = endpointOf(new URL(request.url).pathname);
     if (!endpoint) return null;
     const method = request.method === "HEAD" ? "GET" : request.method;
     const run = method === "GET" || method === "POST" ? endpoint[method] : undefined;

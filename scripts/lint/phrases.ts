@@ -1,0 +1,24 @@
+/** A phrase to reword, where it was found. */
+export type FoundPhrase = { line: number; phrase: string };
+
+/**
+ * Reads a list of phrases: regular expressions, one a line, and comments after `#`.
+ * @throws SyntaxError for a line that is not a regular expression
+ */
+export function readPhrases(list: string): RegExp {
+  const patterns = list.split("\n").filter((line) => line.trim() !== "" && !line.startsWith("#"));
+  return new RegExp(patterns.map((pattern) => `(?:${pattern.replaceAll(" ", "\\s+")})`).join("|"), "gi");
+}
+
+/** What a comment repeats at the start of each line. */
+const lineStart = /\n[ \t]*(?:\*(?!\/)|\/\/+|--)?/g;
+
+/** Finds phrases in a source file or document, also those that a line break divides. */
+export function findPhrases(text: string, phrases: RegExp): FoundPhrase[] {
+  // Blanks of the same length keep the positions.
+  const joined = text.replace(lineStart, (start) => "\n".padEnd(start.length));
+  return [...joined.matchAll(phrases)].map(({ 0: phrase, index }) => ({
+    line: text.slice(0, index).split("\n").length,
+    phrase: phrase.replace(/\s+/g, " "),
+  }));
+}

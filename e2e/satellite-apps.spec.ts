@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import path from "node:path";
 import type { Page } from "playwright/test";
 import { freePort } from "../remix-app/testing/web-process.ts";
 import { satelliteApps } from "../scripts/satellite-apps/apps.ts";
 import { createApp } from "../scripts/test/apps.ts";
+import { createOpenidClient } from "../scripts/test/openid.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { expect, type Person, test } from "./test.ts";
 
@@ -18,14 +20,32 @@ async function signInFor(page: Page, { email, password }: Person): Promise<void>
   await page.getByRole("button", { name: `Continue as ${email}` }).click();
 }
 
-/** Starts an installed app as a registered satellite. */
+/** Registers a satellite. @returns the settings that it starts with */
+async function registerSatellite(name: string, origin: string): Promise<Record<string, string>> {
+  const app = await createApp({ scopes: ["profile"], displayName: name, origins: [origin] });
+  return { BASE_URL: origin, APP_NAME: app.name, APP_SECRET: app.secret, CENTRAL_URL: readStack().base };
+}
+
+/** Registers an OpenID client that uses Auth.js. @returns the settings that it starts with */
+async function registerClient(origin: string): Promise<Record<string, string>> {
+  const { id, secret } = await createOpenidClient({ redirectUris: [`${origin}/auth/callback/gatehouse`] });
+  return {
+    ISSUER: readStack().base,
+    CLIENT_ID: id,
+    CLIENT_SECRET: secret ?? "",
+    AUTH_SECRET: randomBytes(32).toString("base64url"),
+  };
+}
+
+/** Starts an installed app as a registered one. */
 async function startApp({
   name,
   start,
+  isOpenidClient,
 }: (typeof satelliteApps)[number]): Promise<{ origin: string; child: ChildProcess }> {
   const port = await freePort();
   const origin = `http://127.0.0.1:${port}`;
-  const app = await createApp({ scopes: ["profile"], displayName: name, origins: [origin] });
+  const settings = await (isOpenidClient ? registerClient(origin) : registerSatellite(name, origin));
   const { PATH = "" } = process.env;
   const child = spawn(process.execPath, [...start], {
     cwd: path.resolve(".local/satellite-apps", name),
@@ -36,10 +56,7 @@ async function startApp({
       NEXT_TELEMETRY_DISABLED: "1",
       PORT: String(port),
       HOST: "127.0.0.1",
-      BASE_URL: origin,
-      APP_NAME: app.name,
-      APP_SECRET: app.secret,
-      CENTRAL_URL: readStack().base,
+      ...settings,
     },
   });
   const status = () =>
@@ -51,7 +68,8 @@ async function startApp({
   return { origin, child };
 }
 
-for (const app of satelliteApps.filter(({ name }) => chosen.includes(name))) {
+const chosenApps = satelliteApps.filter(({ name }) => chosen.includes(name));
+for (const app of chosenApps.filter(({ isOpenidClient }) => !isOpenidClient)) {
   test(`a fresh ${app.name} app with the documented lines signs people in and out`, async ({
     page,
     context,
@@ -77,6 +95,27 @@ for (const app of satelliteApps.filter(({ name }) => chosen.includes(name))) {
       await expect(page.getByText(/Hello (World|Hono)!/)).toBeVisible();
       const held = (await context.cookies(origin)).filter(({ name }) => name.includes("platform_"));
       expect(held).toEqual([]);
+    } finally {
+      child.kill();
+      await once(child, "exit");
+    }
+  });
+}
+
+for (const app of chosenApps.filter(({ isOpenidClient }) => isOpenidClient)) {
+  test(`a fresh ${app.name} app with the documented lines signs people in and out by OpenID Connect`, async ({
+    page,
+    member,
+  }) => {
+    const { origin, child } = await startApp(app);
+    try {
+      await page.goto(`${origin}/auth/signin`);
+      await page.getByRole("button", { name: "Sign in with Gatehouse" }).click();
+      await signInFor(page, member);
+      await expect(page.getByText(`Hello ${member.email}!`)).toBeVisible();
+      await page.getByRole("link", { name: "Sign out" }).click();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await expect(page.getByText("Hello World!")).toBeVisible();
     } finally {
       child.kill();
       await once(child, "exit");

@@ -1,17 +1,16 @@
 import { appScopes } from "../satellites/app-rights.ts";
-import { ButtonLink } from "../ui/button.tsx";
-import { Card } from "../ui/card.tsx";
-import { Copyable } from "../ui/code-block.tsx";
-import { CheckBox, Field } from "../ui/field.tsx";
+import { CheckBox, Field, Select } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
+import type { RegisteredClient } from "./openid-clients.ts";
+
+type Failed = { failed: FailedChange | undefined };
 
 /** The fields of an app that its form and its edit have in common. */
 export function AppFields({
   app,
   failed,
-}: {
+}: Failed & {
   app: { displayName: string; origins: readonly string[]; scopes: readonly string[]; logoutUrl: string | null };
-  failed: FailedChange | undefined;
 }) {
   return (
     <>
@@ -29,9 +28,45 @@ export function AppFields({
   );
 }
 
-type Failed = { failed: FailedChange | undefined };
+type ClientFields = Pick<
+  RegisteredClient,
+  "displayName" | "redirectUris" | "postLogoutRedirectUris" | "logoutUrl" | "allowsDeviceGrant" | "scopes"
+>;
 
-export function DisplayNameField({ displayName, failed }: Failed & { displayName: string }) {
+/** The scopes that a client may be registered for: none of the gateway's. */
+const clientScopes = appScopes.filter(({ right }) => right !== null);
+
+/** The fields that registering and editing an OpenID client have in common. */
+export function OpenidClientFields({ client, failed }: Failed & { client: ClientFields }) {
+  return (
+    <>
+      <DisplayNameField displayName={client.displayName} failed={failed} />
+      <Lines
+        name="redirectUris"
+        label="Redirect URIs"
+        hint="Where people return after signing in, such as https://app.example.com/callback, one per line."
+        lines={client.redirectUris}
+        failed={failed}
+      />
+      <Lines
+        name="postLogoutRedirectUris"
+        label="Post-logout redirect URIs"
+        hint="Optional. Where people return after signing out, one per line."
+        lines={client.postLogoutRedirectUris}
+        failed={failed}
+      />
+      <LogoutUrlField logoutUrl={client.logoutUrl} failed={failed} />
+      <CheckBox
+        name="allowsDeviceGrant"
+        label="Allow sign-in on devices without a browser"
+        defaultChecked={failed ? "allowsDeviceGrant" in failed.typed : client.allowsDeviceGrant}
+      />
+      <ScopeBoxes offered={clientScopes} scopes={client.scopes} failed={failed} />
+    </>
+  );
+}
+
+function DisplayNameField({ displayName, failed }: Failed & { displayName: string }) {
   return (
     <Field
       name="displayName"
@@ -45,7 +80,7 @@ export function DisplayNameField({ displayName, failed }: Failed & { displayName
   );
 }
 
-export function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: string | null }) {
+function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: string | null }) {
   return (
     <Field
       name="logoutUrl"
@@ -59,7 +94,7 @@ export function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: stri
   );
 }
 
-export function ScopeBoxes({
+function ScopeBoxes({
   offered,
   scopes,
   failed,
@@ -83,7 +118,7 @@ export function ScopeBoxes({
 }
 
 /** Several addresses, one per line. */
-export function Lines({
+function Lines({
   name,
   label,
   hint,
@@ -119,27 +154,30 @@ export function Lines({
   );
 }
 
-/** An app's new secret, on the one page that ever shows it. */
-export function AppSecret({
-  name,
-  secret,
-  page = `/admin/apps/${name}`,
-}: {
-  name: string;
-  secret: string;
-  page?: string;
-}) {
+/** The name that identifies an app or client. */
+export function NameField({ label, failed }: Failed & { label: string }) {
   return (
-    <Card
-      title="The new secret"
-      lead="Copy it to the app’s environment now. We only store its hash, so we can’t show it again."
-    >
-      <div data-shown-once className="space-y-4">
-        <Copyable label={`Secret of ${name}`} text={secret} />
-        <ButtonLink href={page} variant="primary">
-          I’ve copied it
-        </ButtonLink>
-      </div>
-    </Card>
+    <Field
+      name="name"
+      label={label}
+      hint="2 to 40 of a–z, 0–9 and -. It never changes."
+      autoComplete="off"
+      autoCapitalize="none"
+      spellCheck={false}
+      required
+      defaultValue={failed?.typed.name}
+      error={failed?.fields.name?.[0]}
+    />
+  );
+}
+
+/** How long the current secret works after a rotation. */
+export function OverlapField() {
+  return (
+    <Select name="overlapSeconds" label="Current secret" defaultValue="3600">
+      <option value="0">Stops working immediately</option>
+      <option value="3600">Works for 1 more hour</option>
+      <option value="86400">Works for 24 more hours</option>
+    </Select>
   );
 }

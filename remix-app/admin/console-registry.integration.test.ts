@@ -213,6 +213,32 @@ describe("the registry of OpenID clients", () => {
     });
   });
 
+  test("takes 20 addresses of 2,000 characters in each list, and refuses one more or a longer one", async () => {
+    // Each is percent-encoded once more on its way, which triples it.
+    const address = (at: number, length = 2_000) => {
+      const prefix = `https://a${at}.example/?q=`;
+      return prefix + "%25".repeat(length).slice(0, length - prefix.length);
+    };
+    const addresses = Array.from({ length: 20 }, (_, at) => address(at));
+    const long = `${name}-l`;
+    const client = { ...filled, name: long, confirmation: long, redirectUris: addresses.join("\r\n") };
+    const both = { ...client, postLogoutRedirectUris: client.redirectUris };
+    const refuses = async (more: Record<string, string>, message: string) => {
+      const { status, words } = await admin.browser.post("/admin/openid-clients/new", { ...both, ...more });
+      expect([status, words]).toEqual([400, expect.stringContaining(message)]);
+    };
+    await refuses({ redirectUris: `${both.redirectUris}\r\n${address(20, 40)}` }, "At most 20 redirect URIs");
+    await refuses({ redirectUris: address(0, 2_001) }, "A redirect URI has at most 2000 characters");
+    expect((await admin.browser.post("/admin/openid-clients/new", both)).status).toBe(200);
+    const { text } = await admin.browser.get(`/admin/openid-clients/${long}/edit`);
+    const version = /name="version" value="([^"]*)"/.exec(text)?.[1] ?? "";
+    const edited = await admin.browser.post(`/admin/openid-clients/${long}/edit`, { ...both, version });
+    expect(edited.location).toBe(`/admin/openid-clients/${long}?done`);
+    const sql = `select c.redirect_uris as uris, c.post_logout_redirect_uris as after
+                 from private.openid_clients c join private.apps a on a.id = c.app_id where a.name = $1`;
+    expect(await query(sql, [long])).toEqual([{ uris: addresses, after: addresses }]);
+  });
+
   test("gives a public client no secret, and none to rotate", async () => {
     const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
     const made = await admin.browser.post("/admin/openid-clients/new", client);

@@ -1,13 +1,22 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { maxUris, redirectUriFault } from "../openid/client-uris.ts";
-import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { appName, displayName, logoutUrl } from "./apps.ts";
-import { actInConsole, type ConsoleRefusal, confirmedChangeSchema } from "./console-change.ts";
-import type { InfrastructureAdmin } from "./require-admin.ts";
+import { confirmedChangeSchema } from "./console-change.ts";
+import {
+  addressLines,
+  appName,
+  changeRegistry,
+  displayName,
+  listRegistered,
+  logoutUrl,
+  overlapSeconds,
+  type RegistryChange,
+  type RegistryOutcome,
+  type RegistryStep,
+  versionedChangeSchema,
+} from "./registry.ts";
 
 const clientSchema = z.object({
   name: z.string(),
@@ -25,25 +34,9 @@ const clientSchema = z.object({
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;
 
-const clientsShown = 50;
-
-/**
- * Returns a page of the OpenID clients, ordered by name.
- * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
- */
-export async function listOpenidClients(
-  context: AppLoadContext,
-  { term, cursor }: { term: string; cursor: string | null },
-): Promise<{ records: RegisteredClient[]; nextCursor: string | null }> {
-  const read = (text: string) => readKeyCursor(text, { length: 1 });
-  const [after = null] = positionOf(cursor, { read, requestId: context.requestId }) ?? [];
-  const args = { term, after, page_size: clientsShown + 1 };
-  const found = await callFunction(context, {
-    name: "private.list_openid_clients",
-    args,
-    schema: z.array(clientSchema),
-  });
-  return pageOf(found, { limit: clientsShown, cursorOf: ({ name }) => writeKeyCursor([name]) });
+/** Returns a page of the OpenID clients, as {@link listRegistered}. */
+export function listOpenidClients(context: AppLoadContext, page: { term: string; cursor: string | null }) {
+  return listRegistered(context, { ...page, list: "private.list_openid_clients", schema: clientSchema });
 }
 
 /** @throws Response 404 for an unknown client */
@@ -58,35 +51,21 @@ export async function requireOpenidClient(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This OpenID client doesn’t exist." });
 }
 
-/** Redirect URIs, one per line. Whether private-use schemes may be among them depends on the client. */
-function uris({ isPublic }: { isPublic: boolean }) {
-  return z
-    .string()
-    .default("")
-    .transform((text, context) => {
-      const lines = [...new Set(text.split(/\s+/).filter(Boolean))];
-      const fault = lines.map((line) => redirectUriFault(line, { isPublic })).find((each) => each !== null);
-      const message = fault ?? (lines.length > maxUris ? `At most ${maxUris} redirect URIs` : null);
-      if (message === null) return lines;
-      context.addIssue({ code: "custom", message });
-      return z.NEVER;
-    });
-}
-
 /** A change of a client. Each has its reason and the client's id, typed once more. */
-export type ClientStep = "edit" | "enable" | "disable" | "rotate";
+export type ClientStep = Exclude<RegistryStep, "add" | "link" | "unlink">;
 
-function editFields({ isPublic }: { isPublic: boolean }) {
+function editFields(client: { isPublic: boolean }) {
+  const faultOf = (uri: string) => redirectUriFault(uri, client);
   return {
     displayName,
-    redirectUris: uris({ isPublic }),
-    postLogoutRedirectUris: uris({ isPublic }),
+    redirectUris: addressLines({ max: maxUris, what: "redirect URIs", faultOf }),
+    postLogoutRedirectUris: addressLines({ max: maxUris, what: "post-logout redirect URIs", faultOf }),
     logoutUrl,
     allowsDeviceGrant: z.literal("on").optional().transform(Boolean),
   };
 }
 
-/** The form that registers a client. Scopes are read apart (scopesOf). */
+/** The form that registers a client. */
 export function newClientSchema({ isPublic }: { isPublic: boolean }) {
   return confirmedChangeSchema
     .extend({ name: appName, ...editFields({ isPublic }) })
@@ -98,33 +77,15 @@ export function newClientSchema({ isPublic }: { isPublic: boolean }) {
 
 /** The form of a step. */
 export function clientChangeSchema(step: ClientStep, { isPublic }: { isPublic: boolean }) {
-  const common = confirmedChangeSchema.extend({ version: z.uuid().or(z.literal("")).default("") });
-  if (step === "edit") return common.extend(editFields({ isPublic }));
-  if (step !== "rotate") return common;
-  return common.extend({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
+  if (step === "edit") return versionedChangeSchema.extend(editFields({ isPublic }));
+  return step === "rotate" ? versionedChangeSchema.extend({ overlapSeconds }) : versionedChangeSchema;
 }
 
-type Done = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
-type Change = Record<string, unknown> & { admin: InfrastructureAdmin; name: string; scopes?: readonly string[] };
+const calls: Partial<Record<RegistryStep, string>> = { add: "add_openid_client", edit: "change_openid_client" };
 
-/** Registers a client. A confidential one's secret is returned here and never again. */
-export function addOpenidClient(context: AppLoadContext, change: Change & { isPublic: boolean }): Promise<Done> {
-  return act(context, { ...change, call: "add_openid_client", secret: change.isPublic ? null : newOpaqueToken("") });
-}
-
-/** Changes a client. A rotation returns the new secret here and never again. */
-export function changeOpenidClient(context: AppLoadContext, change: Change & { step: ClientStep }): Promise<Done> {
-  const call = change.step === "edit" ? "change_openid_client" : "change_app";
-  return act(context, { ...change, call, secret: change.step === "rotate" ? newOpaqueToken("") : null });
-}
-
-async function act(
-  context: AppLoadContext,
-  { admin, call, secret, ...change }: Change & { call: string; secret: string | null },
-): Promise<Done> {
-  const hashed = { ...change, secretHash: secret && hashOf(secret) };
-  const done = await actInConsole(context, { admin, name: call, change: hashed, refusals });
-  return done.outcome === "changed" ? { outcome: "changed", secret } : done;
+/** Registers or changes a client. */
+export function changeOpenidClient(context: AppLoadContext, change: RegistryChange): Promise<RegistryOutcome> {
+  return changeRegistry(context, { call: calls[change.step] ?? "change_app", change, refusals });
 }
 
 const refusals = {

@@ -2,41 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { basicCredentials } from "../http/authorization.ts";
 import { countAttempt } from "../satellites/app-client.ts";
 import { hashOf } from "../satellites/tokens.ts";
-
-/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5. */
-export type OAuthErrorCode =
-  | "invalid_request"
-  | "invalid_client"
-  | "invalid_grant"
-  | "invalid_scope"
-  | "invalid_token"
-  | "insufficient_scope"
-  | "unauthorized_client"
-  | "unsupported_grant_type"
-  | "access_denied"
-  | "authorization_pending"
-  | "slow_down"
-  | "expired_token"
-  | "temporarily_unavailable"
-  | "server_error";
-
-/**
- * Makes the error answer of an OAuth endpoint (RFC 6749 section 5.2).
- * @param options.description printable ASCII without quotation marks and backslashes
- * @param options.status 401 for `invalid_client`, else 400, unless set
- */
-export function oauthError(
-  code: OAuthErrorCode,
-  { status, description, headers }: { status?: number; description: string; headers?: Record<string, string> },
-): Response {
-  return Response.json(
-    { error: code, error_description: description },
-    {
-      status: status ?? (code === "invalid_client" ? 401 : 400),
-      headers: { "Cache-Control": "no-store", Pragma: "no-cache", ...headers },
-    },
-  );
-}
+import { oauthError } from "./oauth-error.ts";
 
 /** A client as it named itself. Each function of the database authenticates it for itself. */
 export interface OpenidClient {

@@ -1,8 +1,17 @@
 import { isLoopback } from "#shared/loopback.ts";
 
-const maxLength = 2_000;
+const maxUriLength = 2_000;
 /** As `private.openid_clients` has it. */
 export const maxUris = 20;
+
+/** Lines end with CRLF. One line too many is still read, so that the form can say so. */
+const maxListLength = (maxUris + 1) * (maxUriLength + 2);
+
+/** Limits of a form with two lists of URIs, each of whose characters may be percent-encoded. */
+export const uriFormLimits = {
+  maxValueLength: maxListLength,
+  maxBodyBytes: 2 * 3 * maxListLength + 16 * 1024,
+};
 
 /**
  * Says what is wrong with a redirect URI, in words for the person who registers it; null if nothing is. Redirect URIs are
@@ -11,7 +20,7 @@ export const maxUris = 20;
 export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean }): string | null {
   const url = /^[\x21-\x7e]+$/.test(uri) ? URL.parse(uri) : null;
   if (!url) return `${uri} isn’t an absolute URI, such as https://app.example.com/callback`;
-  if (uri.length > maxLength) return `A redirect URI has at most ${maxLength} characters`;
+  if (uri.length > maxUriLength) return `A redirect URI has at most ${maxUriLength} characters`;
   if (uri.includes("#")) return `${uri} has a fragment (#), which a redirect URI must not have`;
   if (uri.includes("*")) return `${uri} has a wildcard (*): register each address in full`;
   if (url.username || url.password) return `${uri} holds a username or password`;
@@ -34,7 +43,7 @@ export function logoutUrlFault(uri: string): string | null {
   if (!url || !/^https?:$/.test(url.protocol)) {
     return `${uri} isn’t an absolute URL, such as https://app.example.com/backchannel-logout`;
   }
-  if (uri.length > maxLength) return `A logout URL has at most ${maxLength} characters`;
+  if (uri.length > maxUriLength) return `A logout URL has at most ${maxUriLength} characters`;
   if (uri.includes("#")) return `${uri} has a fragment (#), which a logout URL must not have`;
   if (url.username || url.password) return `${uri} holds a username or password`;
   // The database compares the text with a pattern of lower-case hosts.

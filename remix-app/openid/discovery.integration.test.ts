@@ -13,6 +13,7 @@ describe("the provider's documents", () => {
       issuer: base,
       jwks_uri: `${base}/.well-known/jwks.json`,
       response_types_supported: ["code"],
+      response_modes_supported: ["query"],
       code_challenge_methods_supported: ["S256"],
       id_token_signing_alg_values_supported: ["RS256"],
       authorization_response_iss_parameter_supported: true,

@@ -27,21 +27,30 @@ interface SigningKeys {
 const cacheMs = 10_000;
 const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
 
+/** Signs claims with the current key: an ID token (typ `JWT`) or a logout token (typ `logout+jwt`). */
+export type Signer = (token: { typ: OwnJwtType; claims: JWTPayload }) => Promise<string>;
+
 /**
- * Signs claims with the current key: an ID token (typ `JWT`) or a logout token (typ `logout+jwt`).
+ * Returns a signer. Open it before redeeming anything that can be used only once.
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
-export async function signJwt(
-  context: SigningContext,
-  { typ, claims }: { typ: OwnJwtType; claims: JWTPayload },
-): Promise<string> {
+export async function openSigner(context: SigningContext): Promise<Signer> {
   const { signing } = await openKeys(context);
-  return new SignJWT(claims).setProtectedHeader({ alg: algorithm, typ, kid: signing.kid }).sign(signing.key);
+  return ({ typ, claims }) =>
+    new SignJWT(claims).setProtectedHeader({ alg: algorithm, typ, kid: signing.kid }).sign(signing.key);
+}
+
+/**
+ * Signs one token.
+ * @throws Response 503 as {@link openSigner}
+ */
+export async function signJwt(context: SigningContext, token: Parameters<Signer>[0]): Promise<string> {
+  return (await openSigner(context))(token);
 }
 
 /**
  * Returns the published keys: the one that signs, the next one, and those whose tokens may still be in use.
- * @throws Response 503 as {@link signJwt}
+ * @throws Response 503 as {@link openSigner}
  */
 export async function publicKeys(context: SigningContext): Promise<PublicKey[]> {
   const { published } = await openKeys(context);
@@ -51,7 +60,7 @@ export async function publicKeys(context: SigningContext): Promise<PublicKey[]> 
 /**
  * Returns the claims of a token that a published key of this provider has signed for this purpose, else null. Expired
  * tokens are accepted, as an `id_token_hint` may be one (OpenID Connect RP-Initiated Logout 1.0 section 2).
- * @throws Response 503 as {@link signJwt}
+ * @throws Response 503 as {@link openSigner}
  */
 export async function verifyOwnJwt(
   context: SigningContext,

@@ -4,8 +4,10 @@ import { z } from "zod";
 import { requireAppKeys } from "../satellites/app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf, refreshByAnyKey, successorBytes } from "../satellites/tokens.ts";
-import { type ClientRequest, oauthError, readClientRequest, refuseClient } from "./client-auth.ts";
+import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { redeemDeviceCode } from "./device/redeem-device-code.ts";
+import { oauthError } from "./oauth-error.ts";
+import { openSigner, type Signer } from "./signing-keys.ts";
 import {
   hashesOf,
   type IssuedTokens,
@@ -49,6 +51,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
     throw oauthError("invalid_request", { description: "code_verifier must have 43 to 128 unreserved characters" });
   }
   const pair = newTokenPair();
+  const sign = await openSigner(context);
   const answer = await callAppFunction(context, {
     name: "redeem_authorization_code",
     args: {
@@ -61,13 +64,14 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
     },
     schema: answered,
   });
-  return issued(context, { client, answer, pair });
+  return issued(context, { client, answer, pair, sign });
 }
 
 async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
   const refreshToken = required(form, "refresh_token");
   const scope = form.get("scope");
   const { successor } = await requireAppKeys(context);
+  const sign = await openSigner(context);
   const { answer, pair } = await refreshByAnyKey(successor, async (key) => {
     const derive = (part: string) => successorBytes(refreshToken, { key, part }).toString("base64url");
     const pair: TokenPair = {
@@ -89,14 +93,14 @@ async function refresh(context: AppLoadContext, { client, form }: ClientRequest)
     });
     return { answer, pair };
   });
-  return issued(context, { client, answer, pair });
+  return issued(context, { client, answer, pair, sign });
 }
 
 async function issued(
   context: AppLoadContext,
-  { client, answer, pair }: Pick<ClientRequest, "client"> & { answer: Answered; pair: TokenPair },
+  { client, answer, pair, sign }: Pick<ClientRequest, "client"> & { answer: Answered; pair: TokenPair; sign: Signer },
 ): Promise<Response> {
-  if (!("refused" in answer)) return tokenResponse(context, { issued: answer satisfies IssuedTokens, pair });
+  if (!("refused" in answer)) return tokenResponse(context, { issued: answer satisfies IssuedTokens, pair, sign });
   switch (answer.refused) {
     case "unauthenticated":
       throw await refuseClient(context, client);

@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf } from "../satellites/tokens.ts";
-import { type ClientRequest, oauthError, readClientRequest, refuseClient } from "./client-auth.ts";
+import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
+import { oauthError } from "./oauth-error.ts";
 
 const second = z.number().int();
 const introspected = z.union([

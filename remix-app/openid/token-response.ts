@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
-import { signJwt } from "./signing-keys.ts";
+import type { Signer } from "./signing-keys.ts";
 
 /** Prefixes of what clients hold. The database keeps SHA-256 hashes alone. */
 export const tokenPrefixes = { access: "gho_", refresh: "ghr_", code: "ghc_" } as const;
@@ -49,8 +49,8 @@ export type IssuedTokens = z.output<typeof issuedTokens>;
  * Core 1.0 section 5.4).
  */
 export async function tokenResponse(
-  context: Pick<AppLoadContext, "env" | "requestId">,
-  { issued, pair }: { issued: IssuedTokens; pair: TokenPair },
+  { env }: Pick<AppLoadContext, "env">,
+  { issued, pair, sign }: { issued: IssuedTokens; pair: TokenPair; sign: Signer },
 ): Promise<Response> {
   const { scopes, issuedAt, expiresAt, refreshable } = issued;
   const body = {
@@ -59,18 +59,17 @@ export async function tokenResponse(
     expires_in: expiresAt - issuedAt,
     scope: scopes.join(" "),
     ...(refreshable && { refresh_token: pair.refreshToken }),
-    ...(scopes.includes("openid") && { id_token: await signIdToken(context, { issued, pair }) }),
+    ...(scopes.includes("openid") && {
+      id_token: await sign({ typ: "JWT", claims: idTokenClaims(env.BASE_URL, { issued, pair }) }),
+    }),
   };
   return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
 }
 
-function signIdToken(
-  context: Pick<AppLoadContext, "env" | "requestId">,
-  { issued, pair }: { issued: IssuedTokens; pair: TokenPair },
-): Promise<string> {
+function idTokenClaims(iss: string, { issued, pair }: { issued: IssuedTokens; pair: TokenPair }) {
   const { sub, sid, clientId, issuedAt, authTime, nonce, acr, amr } = issued;
-  const claims = {
-    iss: context.env.BASE_URL,
+  return {
+    iss,
     sub,
     aud: clientId,
     exp: issuedAt + idTokenSeconds,
@@ -82,7 +81,6 @@ function signIdToken(
     ...(amr.length > 0 && { amr }),
     ...(nonce && { nonce }),
   };
-  return signJwt(context, { typ: "JWT", claims });
 }
 
 /** The left half of a token's SHA-256, as RS256 takes it (OpenID Connect Core 1.0 section 3.1.3.6). */

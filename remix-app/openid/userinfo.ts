@@ -3,7 +3,7 @@ import { z } from "zod";
 import { openidBearerToken } from "../http/authorization.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
 import { hashOf } from "../satellites/tokens.ts";
-import { oauthError } from "./client-auth.ts";
+import { oauthError } from "./oauth-error.ts";
 
 const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
 

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createLocalJWKSet, decodeProtectedHeader, type JWK, jwtVerify } from "jose";
+import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   asApp,
@@ -21,6 +21,8 @@ import { sendLogoutNotices } from "./send-logout-notices.ts";
 
 const { base } = readStack();
 const logoutEvent = "http://schemas.openid.net/event/backchannel-logout";
+/** The published keys, as an app reads them. */
+const keySet = createRemoteJWKSet(new URL("/.well-known/jwks.json", base));
 const soon = { timeout: 5_000, interval: 50 };
 
 interface Received {
@@ -70,11 +72,6 @@ afterAll(() => {
 
 /** The tokens that the app got about a person, each verified as section 2.6 of Back-Channel Logout 1.0 asks. */
 async function logoutsOf({ id }: Person) {
-  const keys = await query<{ key: JWK }>(
-    "select public_jwk || jsonb_build_object('kid', kid) as key from private.signing_keys",
-    [],
-  );
-  const keySet = createLocalJWKSet({ keys: keys.map(({ key }) => key) });
   const tokens = received.map(({ body }) => body.get("logout_token") ?? "");
   const verified = await Promise.all(
     tokens.map((token) =>

@@ -32,7 +32,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   return (
     <Card
       title={displayName}
-      lead={websites.join(", ") || "No website registered"}
+      lead={websites.join(", ") || (login || consent ? "Signs in with OpenID Connect" : "No website registered")}
       action={
         <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
           Disconnect<span className="sr-only"> {displayName}</span>

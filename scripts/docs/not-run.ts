@@ -32,7 +32,7 @@ export const notRun: readonly string[] = [
   "docs/mobile.md values: MOBILE_TOTP_SECRET=… npm run mobile -- sign-in admin@gatehouse.test     # or --code 123456",
   "docs/mobile.md values: npm run mobile -- approve-device WDJB-MJHT      # shows which app and device ask, then approves",
   "docs/openid.md values: npm run app -- add charts --kind openid --display-name Charts --scope profile \\",
-  'docs/openid.md client: import NextAuth from "next-auth";',
+  'docs/openid.md satellite: import { ExpressAuth, getSession } from "@auth/express";',
   'docs/openid.md browser: import { randomUUID } from "node:crypto";',
   'docs/pricing.md json: { "input": "2", "cached_input": "0.2", "cache_write": "2.5", "output": "8", "request_fee": "0.01" }',
   'docs/pricing.md json: { "input_tokens": 1200, "cached_input_tokens": 400, "cache_write_tokens": 100, "output_tokens": 250, "reasoning_tokens": 90, "fee_requests": 1 }',

@@ -68,6 +68,13 @@ export async function refuse(page: Page, name: string): Promise<void> {
   await page.getByRole("alert").first().waitFor();
 }
 
+/** Gives a reason for a change in the console, types what it is about, and sends the form. */
+export async function confirm({ page }: Scene, { text, button }: { text: string; button: string }): Promise<void> {
+  await page.getByLabel("Reason").fill("Called, and proved who they are");
+  await page.getByLabel(/to confirm$/).fill(text);
+  await press(page, button);
+}
+
 /** Waits for the page's first heading to be this one. */
 export async function arrive(page: Page, heading: string | RegExp): Promise<void> {
   await page.getByRole("heading", { name: heading, level: 1 }).waitFor();

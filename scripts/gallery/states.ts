@@ -1,6 +1,7 @@
 import { accountStates } from "./scenes/account.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
+import { consoleAppStates } from "./scenes/console-apps.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { openidStates } from "./scenes/openid.ts";
@@ -26,6 +27,7 @@ export const states: readonly State[] = [
   ...costStates,
   ...playgroundStates,
   ...consoleStates,
+  ...consoleAppStates,
   ...bookStates,
   ...satelliteStates,
   ...referenceStates,

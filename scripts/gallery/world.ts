@@ -6,8 +6,8 @@ import { openBrowser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { asApp, createApp, mint, paths, signInAgain } from "../test/apps.ts";
 import { askFromDevice, createDeviceClient, expireRequest } from "../test/device-requests.ts";
-import { ask, createOpenidClient } from "../test/openid.ts";
-import { insertAuthenticators, signedInLongAgo } from "../test/people.ts";
+import { ask, createOpenidClient, signInAt } from "../test/openid.ts";
+import { enter, insertAuthenticators, signedInLongAgo } from "../test/people.ts";
 import { createHelper } from "../test/recovery-help.ts";
 import { readStack } from "../test/stack.ts";
 import { fillWorkspace } from "./fill-workspace.ts";
@@ -139,6 +139,14 @@ export async function createWorld() {
       const token = await mint(await signInAgain(account), app);
       const { status } = await asApp(app, paths.exchange, { token, workspaceId });
       if (status !== 200) throw new Error(`The exchange was answered by ${status}.`);
+    },
+    /** Lets an OpenID client sign an account in; ends its login again unless it is to stay signed in. */
+    connectClient: async (account: Account, { isSignedIn }: { isSignedIn: boolean }): Promise<void> => {
+      const client = await createOpenidClient({ scopes: ["profile", "workspaces:read"], displayName: "Field charts" });
+      await signInAt(await enter(account), client, { scope: "openid profile email workspaces:read offline_access" });
+      if (!isSignedIn) {
+        await query("update private.openid_grants set revoked_at = now() where user_id = $1", [account.id]);
+      }
     },
     /** Makes an override for an account and sends its mail. */
     recover: async ({ email }: Pick<Account, "email">) => helper.send(email, await helper.override(email)),

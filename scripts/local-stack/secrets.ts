@@ -124,7 +124,7 @@ export function turnstileSecret({ jwtSecret }: Secrets): string {
 }
 
 /** Signs what satellites hold of people; it follows from the other secrets. */
-export function appSessionSecret({ jwtSecret }: Secrets): string {
+export function appSessionSecret({ jwtSecret }: Pick<Secrets, "jwtSecret">): string {
   return createHmac("sha256", jwtSecret).update("secret of app sessions").digest("base64url");
 }
 

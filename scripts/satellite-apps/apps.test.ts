@@ -7,12 +7,14 @@ const document = readFileSync("docs/satellites.md", "utf8");
 const readJson = (file: string) => JSON.parse(readFileSync(file, "utf8"));
 const fileOf = (name: string, file: string) => path.join(import.meta.dirname, name, file);
 
-test.each(satelliteApps.flatMap(({ name, documented }) => documented.map((file) => [name, file] as const)))(
-  "docs/satellites.md shows %s's %s as the fresh app has it",
-  (name, file) => {
-    expect(document).toContain(`needs=satellite\n${readFileSync(fileOf(name, file), "utf8")}\`\`\``);
-  },
-);
+test.each(
+  satelliteApps.flatMap(({ name, documented, isOpenidClient }) =>
+    documented.map((file) => [isOpenidClient ? "docs/openid.md" : "docs/satellites.md", name, file] as const),
+  ),
+)("%s shows %s's %s as the fresh app has it", (guide, name, file) => {
+  const lines = readFileSync(fileOf(name, file), "utf8");
+  expect(readFileSync(guide, "utf8")).toContain(`needs=satellite\n${lines}\`\`\``);
+});
 
 test("React Router's root has the middleware that docs/satellites.md shows", () => {
   const root = readFileSync(fileOf("react-router", "app/root.tsx"), "utf8");
@@ -32,7 +34,10 @@ test.each(satelliteApps.map(({ name }) => [name]))("%s's lock file has the versi
     expect([dependency, packages[`node_modules/${dependency}`]?.version]).toEqual([dependency, version]);
 });
 
-test("docs/satellites.md has fewer than 250 lines, and the package depends on jose only", () => {
-  expect(document.split("\n").length).toBeLessThan(250);
+test.each(["docs/satellites.md", "docs/openid.md"])("%s has fewer than 250 lines", (guide) => {
+  expect(readFileSync(guide, "utf8").split("\n").length).toBeLessThan(250);
+});
+
+test("the package depends on jose only", () => {
   expect(Object.keys(readJson("packages/satellite/package.json").dependencies)).toEqual(["jose"]);
 });

@@ -1,11 +1,13 @@
-/** A fresh app of each framework: its starter, and the lines of docs/satellites.md. */
+/** A fresh app of each framework: its starter, and the lines of the guide. */
 export interface SatelliteApp {
   name: string;
+  /** True for an OpenID client, which needs no package of ours. */
+  isOpenidClient?: true;
   /** Arguments of `node` that build the app. */
   build?: readonly string[];
   /** Arguments of `node` that start the app on `PORT`. */
   start: readonly string[];
-  /** Files that the document shows in full, in its order. */
+  /** Files that docs/satellites.md, or docs/openid.md of a client, shows in full, in its order. */
   documented: readonly string[];
 }
 
@@ -24,4 +26,5 @@ export const satelliteApps: readonly SatelliteApp[] = [
     start: ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"],
     documented: ["app/satellite.server.ts", "app/routes/satellite.ts"],
   },
+  { name: "authjs", isOpenidClient: true, start: ["app.js"], documented: ["app.js"] },
 ];

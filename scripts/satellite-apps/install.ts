@@ -20,8 +20,8 @@ export function packPackage(): string {
   return path.join(destination, filename);
 }
 
-/** Installs an app below `.local/satellite-apps/` as its lock file says, then the packed package. @returns its folder */
-export function installApp({ name, build }: SatelliteApp, { tarball }: { tarball: string }): string {
+/** Installs an app below `.local/satellite-apps/` as its lock file says, and a satellite the package. @returns its folder */
+export function installApp({ name, build, isOpenidClient }: SatelliteApp, { tarball }: { tarball: string }): string {
   const source = path.join(import.meta.dirname, name);
   const cwd = path.join(root, ".local/satellite-apps", name);
   const lock = readFileSync(path.join(source, "package-lock.json"), "utf8");
@@ -34,7 +34,7 @@ export function installApp({ name, build }: SatelliteApp, { tarball }: { tarball
     run("npm", ["ci", ...options], { cwd });
     writeFileSync(stamp, lock);
   }
-  run("npm", ["install", "--no-save", "--no-package-lock", ...options, tarball], { cwd });
+  if (!isOpenidClient) run("npm", ["install", "--no-save", "--no-package-lock", ...options, tarball], { cwd });
   if (build) run(process.execPath, [...build], { cwd, env: buildEnvironment });
   return cwd;
 }

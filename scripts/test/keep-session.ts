@@ -16,6 +16,7 @@ import {
 } from "../../remix-app/session/cookies.ts";
 import { openVault, type Vault } from "../../remix-app/session/vault.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
+import { appSessionSecret } from "../local-stack/secrets.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
@@ -24,6 +25,7 @@ let opened: Promise<Vault> | undefined;
 /** What the stack's own servers know. */
 const secretsSchema = z.object({
   accountsSecret: z.string(),
+  jwtSecret: z.string(),
   signingKey: z.looseObject({ kid: z.string(), key_ops: z.unknown(), use: z.unknown() }),
 });
 
@@ -50,6 +52,11 @@ export async function expired(session: StoredSession): Promise<StoredSession> {
 /** By which a server of a test's own opens what the stack's keeps. */
 export function vaultSettings(): Record<string, string> {
   return { WEB_MULTI_ACCOUNT_SESSION_SECRET: readSecrets().accountsSecret };
+}
+
+/** The setting by which a server of a test's own signs and refreshes tokens of apps as the stack's does. */
+export function appSettings(): Record<string, string> {
+  return { APP_SESSION_SECRET: appSessionSecret(readSecrets()) };
 }
 
 /** The vault of the stack under test, by its server's own key. */

@@ -36,6 +36,7 @@ export const loopback = {
 
 /** Registers an OpenID client of its own for a test. */
 export async function createOpenidClient({
+  displayName = "Charts",
   scopes = ["profile"],
   isPublic = false,
   redirectUris = ["https://client.example/callback"],
@@ -45,13 +46,13 @@ export async function createOpenidClient({
   const secret = isPublic ? null : randomBytes(32).toString("base64url");
   await query(
     `with app as (
-       insert into private.apps (name, display_name, kind, scopes) values ($1, 'Charts', 'openid', $2) returning id
+       insert into private.apps (name, display_name, kind, scopes) values ($1, $7, 'openid', $2) returning id
      ), client as (
        insert into private.openid_clients (app_id, is_public, redirect_uris, post_logout_redirect_uris)
        select id, $3, $4, $5 from app
      )
      insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null`,
-    [name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret)],
+    [name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret), displayName],
   );
   return {
     id: name,

@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction } from "../../satellites/app-database.ts";
 import { hashOf, newOpaqueToken } from "../../satellites/tokens.ts";
-import { type ClientRequest, oauthError, refuseClient } from "../client-auth.ts";
+import { type ClientRequest, refuseClient } from "../client-auth.ts";
+import { oauthError } from "../oauth-error.ts";
 import { newUserCode, shownUserCode } from "./user-code.ts";
 
 /** The database takes the first that is not in use. */

@@ -1,3 +1,4 @@
+import { createClient } from "@supabase/supabase-js";
 import * as oauth from "oauth4webapi";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -8,9 +9,19 @@ import {
   expireRequest,
   passSincePoll,
 } from "../../../scripts/test/device-requests.ts";
-import { createPerson, deletePerson, enter, type Person, query, requireMfa } from "../../../scripts/test/people.ts";
+import {
+  createPerson,
+  deletePerson,
+  enter,
+  insertAuthenticators,
+  type Person,
+  query,
+  requireMfa,
+} from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { atOnce, callAtOnce } from "../../testing/at-once.ts";
+import { codeOf } from "../../testing/authenticator-app.ts";
+import { openPhone, unlockedPhone } from "../../testing/phone.ts";
 import { newAddress } from "../../testing/visitor.ts";
 import { startWeb } from "../../testing/web-process.ts";
 import { readUserCode } from "./user-code.ts";
@@ -177,7 +188,8 @@ describe("a device", () => {
     expect(await pollError(client, begun.device_code)).toBe("400 authorization_pending");
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await answer("approve", begun);
-    await passSincePoll({ deviceCode: begun.device_code }, 9);
+    // Past the first interval of 5 seconds, and 5 seconds before the end of the second one.
+    await passSincePoll({ deviceCode: begun.device_code }, 5);
     expect(await pollError(client, begun.device_code)).toBe("400 slow_down");
     await passSincePoll({ deviceCode: begun.device_code }, 15);
     const response = await poll(client, begun.device_code);
@@ -241,6 +253,54 @@ describe("a device", () => {
 });
 
 describe("a login of a device", () => {
+  const ofLogin = async ({ access_token, refresh_token = "" }: oauth.TokenEndpointResponse) => {
+    const refreshed = await oauth.refreshTokenGrantRequest(
+      server,
+      clientOf(client),
+      authOf(client),
+      refresh_token,
+      loopback(),
+    );
+    return [(await userinfo(access_token)).status, refreshed.status];
+  };
+
+  test("ends with the deletion of the factor that it was approved with", async () => {
+    const owner = await createPerson();
+    try {
+      const [app] = await insertAuthenticators(owner, ["Phone"]);
+      const prove = { factorId: app?.factorId ?? "", code: app ? codeOf(app, 1) : "" };
+      const phone = await openPhone({ base, ...supabase }, { ...owner, prove });
+      const begun = await begin();
+      const path = `/api/v1/auth/device-authorizations/${begun.user_code}/approve`;
+      expect((await phone.post(path, { device: unlockedPhone })).status).toBe(200);
+      const polled = await poll(client, begun.device_code);
+      const tokens = await oauth.processDeviceCodeResponse(server, clientOf(client), polled);
+      expect((await userinfo(tokens.access_token)).status).toBe(200);
+      const deleted = await fetch(`${supabase.url}/auth/v1/factors/${prove.factorId}`, {
+        method: "DELETE",
+        headers: { apikey: supabase.publishableKey, authorization: `Bearer ${phone.accessToken}` },
+      });
+      expect(deleted.status).toBe(200);
+      expect(await ofLogin(tokens)).toEqual([401, 400]);
+    } finally {
+      await deletePerson(owner);
+    }
+  });
+
+  test("ends with a new password", async () => {
+    const owner = await createPerson();
+    try {
+      const tokens = await signIn(client, owner);
+      expect((await userinfo(tokens.access_token)).status).toBe(200);
+      const { admin } = createClient(supabase.url, supabase.secretKey, { auth: { persistSession: false } }).auth;
+      const { error } = await admin.updateUserById(owner.id, { password: `new horse ${crypto.randomUUID()}` });
+      expect(error).toBeNull();
+      expect(await ofLogin(tokens)).toEqual([401, 400]);
+    } finally {
+      await deletePerson(owner);
+    }
+  });
+
   test("outlives the sign-out of the browser that approved it", async () => {
     const owner = await createPerson();
     try {

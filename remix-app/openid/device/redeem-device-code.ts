@@ -2,7 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction, refusalOf } from "../../satellites/app-database.ts";
 import { hashOf } from "../../satellites/tokens.ts";
-import { type OpenidClient, oauthError, refuseClient } from "../client-auth.ts";
+import { type OpenidClient, refuseClient } from "../client-auth.ts";
+import { oauthError } from "../oauth-error.ts";
+import { openSigner } from "../signing-keys.ts";
 import { hashesOf, issuedTokens, newTokenPair, tokenResponse } from "../token-response.ts";
 
 const refusal = refusalOf(
@@ -28,6 +30,7 @@ export async function redeemDeviceCode(
   { client, deviceCode }: { client: OpenidClient; deviceCode: string },
 ): Promise<Response> {
   const pair = newTokenPair();
+  const sign = await openSigner(context);
   const answer = await callAppFunction(context, {
     name: "redeem_device_code",
     args: {
@@ -38,7 +41,7 @@ export async function redeemDeviceCode(
     },
     schema: z.union([refusal, issuedTokens]),
   });
-  if (!("refused" in answer)) return tokenResponse(context, { issued: answer, pair });
+  if (!("refused" in answer)) return tokenResponse(context, { issued: answer, pair, sign });
   switch (answer.refused) {
     case "unauthenticated":
       throw await refuseClient(context, client);

@@ -2,25 +2,17 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { listOpenidClients } from "../../admin/openid-clients.ts";
+import { RegistrationList } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ConsolePage } from "../../ui/console-page.tsx";
-import { Dotted } from "../../ui/facts.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
 
 export const meta = pageTitle("Apps · Console");
-
-const originsShown = 3;
-
-/** The first of an app's origins, and how many more there are. */
-function originWords(origins: readonly string[]): string[] {
-  const more = origins.length - originsShown;
-  return [...origins.slice(0, originsShown), ...(more > 0 ? [`and ${more} more`] : [])];
-}
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
@@ -31,14 +23,17 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     listApps(context, { term, cursor }),
     listOpenidClients(context, { term, cursor: clientCursor }),
   ]);
-  return { ...apps, clients, term };
+  return { apps, clients, term };
 }
 
 export default function ConsoleAppsPage() {
-  const { apps, nextCursor, clients, term } = useLoaderData<typeof loader>();
+  const { apps, clients, term } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const isWhole =
-    nextCursor === null && clients.nextCursor === null && !new URLSearchParams(search).has("cursor") && term === "";
+    apps.nextCursor === null &&
+    clients.nextCursor === null &&
+    !new URLSearchParams(search).has("cursor") &&
+    term === "";
   return (
     <ConsolePage title="Apps" lead="First-party and third-party apps.">
       <Card
@@ -55,30 +50,16 @@ export default function ConsoleAppsPage() {
             <SearchForm label="App name" term={term} />
           </div>
         )}
-        {apps.length === 0 ? (
+        {apps.records.length === 0 ? (
           <p className="text-muted">
             {term ? `No app matches “${term}”.` : "No apps yet. Register one before its first sign-in."}
           </p>
         ) : null}
-        <ul className="divide-y divide-line">
-          {apps.map(({ name, displayName, kind, enabled, origins, scopes }) => (
-            <li key={name} className="space-y-0.5 py-3 first:pt-0 last:pb-0">
-              <p>
-                <a href={`/admin/apps/${name}`} className="link font-medium">
-                  {displayName}
-                </a>{" "}
-                <span className="text-muted">
-                  {name} · {kind}
-                </span>
-                {enabled ? null : <span className="text-bad"> · disabled</span>}
-              </p>
-              <p className="wrap-anywhere text-muted text-small">
-                <Dotted facts={[...originWords(origins), scopes.join(" ")]} />
-              </p>
-            </li>
-          ))}
-        </ul>
-        <PageNav label="Pages of apps" nextCursor={nextCursor} keep={["q"]} />
+        <RegistrationList
+          pages="/admin/apps"
+          registrations={apps.records.map((app) => ({ ...app, addresses: app.origins }))}
+        />
+        <PageNav label="Pages of apps" nextCursor={apps.nextCursor} keep={["q"]} />
       </Card>
       <Card
         id="openid-clients"
@@ -89,24 +70,14 @@ export default function ConsoleAppsPage() {
         {clients.records.length === 0 ? (
           <p className="text-muted">{term ? `No client matches “${term}”.` : "No OpenID clients yet."}</p>
         ) : null}
-        <ul className="divide-y divide-line">
-          {clients.records.map(({ name, displayName, isPublic, enabled, redirectUris, scopes }) => (
-            <li key={name} className="space-y-0.5 py-3 first:pt-0 last:pb-0">
-              <p>
-                <a href={`/admin/openid-clients/${name}`} className="link font-medium">
-                  {displayName}
-                </a>{" "}
-                <span className="text-muted">
-                  {name} · {isPublic ? "public" : "confidential"}
-                </span>
-                {enabled ? null : <span className="text-bad"> · disabled</span>}
-              </p>
-              <p className="wrap-anywhere text-muted text-small">
-                <Dotted facts={[...originWords(redirectUris), scopes.join(" ")]} />
-              </p>
-            </li>
-          ))}
-        </ul>
+        <RegistrationList
+          pages="/admin/openid-clients"
+          registrations={clients.records.map((client) => ({
+            ...client,
+            kind: client.isPublic ? "public" : "confidential",
+            addresses: client.redirectUris,
+          }))}
+        />
         {clients.nextCursor === null ? null : (
           <ButtonLink href={`?${new URLSearchParams({ q: term, clients: clients.nextCursor })}#openid-clients`}>
             More clients

@@ -1,10 +1,11 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { answerClient } from "../../openid/oauth-error.ts";
 import { answerIntrospection } from "../../openid/token-inspection.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
 
 /** `POST /oauth/introspect`. */
 export function action({ request, context }: ActionFunctionArgs) {
-  return answerIntrospection(context, request);
+  return answerClient(context, () => answerIntrospection(context, request));
 }

@@ -1,10 +1,11 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { answerClient } from "../../openid/oauth-error.ts";
 import { answerRevocation } from "../../openid/token-inspection.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
 
 /** `POST /oauth/revoke`. */
 export function action({ request, context }: ActionFunctionArgs) {
-  return answerRevocation(context, request);
+  return answerClient(context, () => answerRevocation(context, request));
 }

@@ -1,10 +1,11 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { answerClient } from "../../openid/oauth-error.ts";
 import { answerTokenRequest } from "../../openid/token-endpoint.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
 
 /** `POST /oauth/token`. */
 export function action({ request, context }: ActionFunctionArgs) {
-  return answerTokenRequest(context, request);
+  return answerClient(context, () => answerTokenRequest(context, request));
 }

@@ -1,15 +1,16 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { answerClient } from "../../openid/oauth-error.ts";
 import { answerUserinfo } from "../../openid/userinfo.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "POST"], authorization: "client" };
 
 /** `GET /oauth/userinfo`. */
 export function loader({ request, context }: LoaderFunctionArgs) {
-  return answerUserinfo(context, request);
+  return answerClient(context, () => answerUserinfo(context, request));
 }
 
 /** `POST /oauth/userinfo`: the same, as OpenID Connect Core 1.0 section 5.3.1 has it. */
 export function action({ request, context }: ActionFunctionArgs) {
-  return answerUserinfo(context, request);
+  return answerClient(context, () => answerUserinfo(context, request));
 }

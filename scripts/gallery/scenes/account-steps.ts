@@ -79,6 +79,18 @@ export async function askToDisconnect(scene: Scene): Promise<void> {
   await arrive(scene.page, /^Disconnect Sitzung/);
 }
 
+/** Signs in to an OpenID client, or only lets it sign in without asking again. */
+export async function connectClient(scene: Scene, { isSignedIn = true } = {}): Promise<void> {
+  await scene.world.connectClient(whose(scene), { isSignedIn });
+  await scene.page.reload();
+}
+
+export async function askToDisconnectClient(scene: Scene): Promise<void> {
+  await connectClient(scene);
+  await scene.page.getByRole("link", { name: "Disconnect Field charts" }).click();
+  await arrive(scene.page, "Disconnect Field charts?");
+}
+
 export async function askForEmailChange(scene: Scene): Promise<string> {
   const email = `robin.new.${crypto.randomUUID().slice(0, 4)}@northern-lights.example`;
   await scene.page.goto("/settings/profile/email");

@@ -1,13 +1,5 @@
-import { press, refuse, type Scene, statesOf } from "../state.ts";
+import { confirm, press, refuse, type Scene, statesOf } from "../state.ts";
 import { comparePrices } from "./compare-prices.ts";
-
-const reason = "Called, and proved who they are";
-
-async function confirm({ page }: Scene, text: string, button: string): Promise<void> {
-  await page.getByLabel("Reason").fill(reason);
-  await page.getByLabel(/to confirm$/).fill(text);
-  await press(page, button);
-}
 
 const ofMember = (path: string) => (scene: Scene) => {
   const { id } = scene.world.people.member;
@@ -22,26 +14,6 @@ const ofOverride =
     const id = await world.override(account);
     const email = new URLSearchParams({ email: account.email });
     return step === "" ? `/admin/recovery?${email}` : `/admin/recovery/${id}/${step}?${email}`;
-  };
-
-/** The address of a page about an OpenID client. */
-const ofClient =
-  (page: string) =>
-  async ({ world }: Scene) => {
-    const change = {
-      name: `charts-${crypto.randomUUID().slice(0, 8)}`,
-      displayName: "Charts",
-      isPublic: false,
-      scopes: ["profile", "workspaces:read"],
-      redirectUris: ["https://charts.northern-lights.example/login/generic_oauth"],
-      postLogoutRedirectUris: ["https://charts.northern-lights.example/login"],
-      logoutUrl: null,
-      allowsDeviceGrant: false,
-      secretHash: `\\x${"00".repeat(16)}${crypto.randomUUID().replaceAll("-", "")}`,
-      reason: "Dashboards of the operations team",
-    };
-    await world.query("select private.add_openid_client($1)", [JSON.stringify(change)]);
-    return `/admin/openid-clients/${change.name}${page}`;
   };
 
 /** The address of a page about a workspace that has requested approval. */
@@ -82,7 +54,10 @@ export const consoleStates = statesOf("Console", [
     "admin/user-mfa",
     "admin",
     ofMember("/mfa/require"),
-    (scene) => confirm(scene, "yes", "Require MFA").then(() => scene.page.getByRole("alert").first().waitFor()),
+    (scene) =>
+      confirm(scene, { text: "yes", button: "Require MFA" }).then(() =>
+        scene.page.getByRole("alert").first().waitFor(),
+      ),
   ],
   [
     "An account, MFA required now",
@@ -94,7 +69,7 @@ export const consoleStates = statesOf("Console", [
     },
     async (scene) => {
       const label = await scene.page.getByText(/^Type .* to confirm$/).textContent();
-      await confirm(scene, label?.split(" ")[1] ?? "", "Require MFA");
+      await confirm(scene, { text: label?.split(" ")[1] ?? "", button: "Require MFA" });
       await scene.page.getByText("MFA is now required for this account.").waitFor();
     },
   ],
@@ -129,34 +104,6 @@ export const consoleStates = statesOf("Console", [
   ],
   ["Send recovery email", "admin/recovery-override", "admin", ofOverride("send")],
   ["Revoke override", "admin/recovery-override", "admin", ofOverride("revoke")],
-  ["Apps", "admin/apps", "admin", "/admin/apps"],
-  ["Register an app", "admin/apps-new", "admin", "/admin/apps/new"],
-  [
-    "Register an app, refused",
-    "admin/apps-new",
-    "admin",
-    "/admin/apps/new",
-    ({ page }) => refuse(page, "Register app"),
-  ],
-  ["An app", "admin/app", "admin", "/admin/apps/partner"],
-  ["Edit an app", "admin/app-change", "admin", "/admin/apps/partner/edit"],
-  ["Rotate a secret", "admin/app-change", "admin", "/admin/apps/partner/rotate"],
-  [
-    "Rotate a secret, shown once",
-    "admin/app-change",
-    "admin",
-    async ({ world }) => {
-      const { name } = await world.createApp({ scopes: ["profile"], displayName: "Field notes" });
-      return `/admin/apps/${name}/rotate`;
-    },
-    async (scene) => {
-      await confirm(scene, scene.page.url().split("/").at(-2) ?? "", "Rotate the secret");
-      await scene.page.getByText("The new secret").waitFor();
-    },
-  ],
-  ["Register an OpenID client", "admin/openid-clients-new", "admin", "/admin/openid-clients/new"],
-  ["An OpenID client", "admin/openid-client", "admin", ofClient("")],
-  ["Edit an OpenID client", "admin/openid-client-change", "admin", ofClient("/edit")],
   ["Approvals", "admin/approvals", "admin", ofRequest(() => "/admin/approvals")],
   ["Approve keys", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/approve`)],
   ["Decline a request", "admin/workspaces-approval", "admin", ofRequest((id) => `/admin/workspaces/${id}/decline`)],
@@ -199,7 +146,7 @@ export const consoleStates = statesOf("Console", [
       const sql = "select name from public.workspaces where id = $1";
       const [workspace] = await scene.world.query<{ name: string }>(sql, [scene.world.busy]);
       await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
-      await confirm(scene, workspace?.name ?? "", "Withdraw credits");
+      await confirm(scene, { text: workspace?.name ?? "", button: "Withdraw credits" });
       await scene.page
         .getByText(/^This is more than the available balance/)
         .first()
@@ -257,7 +204,7 @@ export const consoleStates = statesOf("Console", [
       // Two prices cannot begin in the same minute.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
-      await confirm(scene, "demo-chat", "Add a price");
+      await confirm(scene, { text: "demo-chat", button: "Add a price" });
       await page
         .getByRole("link", { name: /^Cancel the price/ })
         .first()
@@ -276,7 +223,7 @@ export const consoleStates = statesOf("Console", [
       await page.getByLabel("ID", { exact: true }).fill(id);
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
-      await confirm(scene, id, "Add a model");
+      await confirm(scene, { text: id, button: "Add a model" });
       await page.getByText("Callers can’t use this model yet.").waitFor();
     },
   ],

@@ -5,14 +5,13 @@ const callback = "https://charts.example/callback";
 const signedOut = "https://charts.example/signed-out";
 
 /** A client with a name of its own and what a request of it needs. */
-async function registerClient({ world }: Scene) {
-  const client = await world.createOpenidClient({
+function registerClient({ world }: Scene) {
+  return world.createOpenidClient({
+    displayName: "Field charts",
     scopes: ["profile", "workspaces:read"],
     redirectUris: [callback],
     postLogoutRedirectUris: [signedOut],
   });
-  await world.query("update private.apps set display_name = 'Field charts' where name = $1", [client.id]);
-  return client;
 }
 
 async function authorizationOf(scene: Scene, given: Readonly<Record<string, string>> = {}): Promise<string> {

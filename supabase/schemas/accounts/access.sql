@@ -243,7 +243,7 @@ declare
   ended jsonb;
 begin
   -- One change of an account's credentials at a time: the next one counts what this one left.
-  select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for update;
+  select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
   if not found or not exists (select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id) then
     return jsonb_build_object('outcome', 'not_found');
   end if;

@@ -159,11 +159,10 @@ as $$
 declare
   ended integer;
 begin
-  perform from auth.users u where u.id = subject_id for update;
+  perform private.lock_app_credentials(subject_id);
   select count(*) filter (where private.end_account_session(subject_id, s.id))
   into ended
-  from auth.sessions s
-  where s.user_id = subject_id;
+  from (select a.id from auth.sessions a where a.user_id = subject_id order by a.id) as s;
   perform private.end_apps_of_account(subject_id);
   return ended;
 end
@@ -202,11 +201,12 @@ as $$
 declare
   ended integer;
 begin
-  perform from auth.users u where u.id = subject_id for update;
+  perform private.lock_app_credentials(subject_id);
   select count(*) filter (where private.end_account_session(subject_id, s.id))
   into ended
-  from auth.sessions s
-  where s.user_id = subject_id and s.id <> actor_session_id;
+  from (
+    select a.id from auth.sessions a where a.user_id = subject_id and a.id <> actor_session_id order by a.id
+  ) as s;
   perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
   where ended > 0;
   return ended;

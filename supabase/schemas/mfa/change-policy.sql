@@ -27,7 +27,7 @@ begin
   if public.required_mfa_enforcement_version() <> 1 then
     return jsonb_build_object('refused', 'not_enforced');
   end if;
-  select * into account from auth.users u where u.id = subject and u.deleted_at is null for update;
+  select * into account from auth.users u where u.id = subject and u.deleted_at is null for no key update;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;

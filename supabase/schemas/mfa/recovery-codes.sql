@@ -54,7 +54,7 @@ declare
   begun uuid;
 begin
   -- First the account, as every change of a policy does, so that no two wait for each other.
-  select * into account from auth.users u where u.id = subject_id for update;
+  select * into account from auth.users u where u.id = subject_id for no key update;
   -- A policy that nobody can read is an admin's to mend.
   if not found or private.required_mfa_state(account.raw_app_meta_data) = 'malformed' then
     return null;

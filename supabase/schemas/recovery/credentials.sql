@@ -214,7 +214,7 @@ begin
   select * into account
   from auth.users u
   where lower(u.email) = of_email and u.deleted_at is null and not u.is_sso_user
-  for update;
+  for no key update;
   perform private.record_recovery_event((request - 'email') || jsonb_build_object(
     'kind', 'consume', 'outcome', case when request ? 'tokenHash' then 'by_link' else 'by_code' end,
     'email', of_email, 'overrideId', credential.override_id, 'credentialId', credential.id, 'userId', account.id

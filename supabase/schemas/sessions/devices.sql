@@ -132,12 +132,13 @@ create or replace function private.lock_accounts(user_ids uuid[]) returns void
   set search_path = ''
 as $$
 begin
-  perform from auth.users u where u.id = any (user_ids) order by u.id for key share;
+  -- As private.lock_app_credentials. Not "for update": Supabase Auth's sign-out locks a session, and then its event's
+  -- foreign key locks the account for key share, so the two would deadlock.
+  perform from auth.users u where u.id = any (user_ids) order by u.id for no key update;
 end
 $$;
 comment on function private.lock_accounts(uuid[]) is
-  'Before a browser''s row or a challenge, by whoever goes on to the sessions of its accounts: an account''s end has the '
-  'account first.';
+  'Locks accounts before their browsers, challenges and sessions, so that changes of one account follow each other.';
 
 -- Definer: locks accounts, whose rows are Supabase Auth's.
 create or replace function private.sweep_account_devices() returns integer

@@ -1,0 +1,177 @@
+import type { ComponentProps } from "react";
+import { ButtonLink } from "../ui/button.tsx";
+import { Card } from "../ui/card.tsx";
+import { Copyable } from "../ui/code-block.tsx";
+import { ConsolePage } from "../ui/console-page.tsx";
+import { Dotted } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
+import { ChangeForm } from "./change-form.tsx";
+
+/** A form of the registry, or the secret that it made, on the one page that ever shows it. */
+export function RegistryFormPage({
+  title,
+  madeTitle = title,
+  lead,
+  made,
+  pages,
+  ...form
+}: ComponentProps<typeof ChangeForm> & {
+  title: string;
+  madeTitle?: string;
+  lead?: string;
+  made: { name: string; secret: string } | null | undefined;
+  /** The path below which each registration has its page. */
+  pages: string;
+}) {
+  const shownLead = lead ?? made?.name;
+  return (
+    <ConsolePage title={made ? madeTitle : title} {...(shownLead !== undefined && { lead: shownLead })}>
+      {made ? (
+        <Card
+          title="The new secret"
+          lead="Copy it to the app’s environment now. We only store its hash, so we can’t show it again."
+        >
+          <div data-shown-once className="space-y-4">
+            <Copyable label={`Secret of ${made.name}`} text={made.secret} />
+            <ButtonLink href={`${pages}/${made.name}`} variant="primary">
+              I’ve copied it
+            </ButtonLink>
+          </div>
+        </Card>
+      ) : (
+        <Card title="What will happen">
+          <ChangeForm {...form} />
+        </Card>
+      )}
+    </ConsolePage>
+  );
+}
+
+/** The card about a registration's addresses and scopes. */
+export function RegistrationCard({
+  base,
+  enabled,
+  facts,
+}: {
+  base: string;
+  enabled: boolean;
+  facts: readonly { label: string; values: readonly string[]; none: string }[];
+}) {
+  return (
+    <Card
+      title="Registration"
+      lead="Addresses and scopes."
+      action={
+        <div className="flex flex-wrap gap-3">
+          <ButtonLink href={`${base}/edit`}>Edit</ButtonLink>
+          <ButtonLink href={`${base}/${enabled ? "disable" : "enable"}`} variant={enabled ? "danger" : "secondary"}>
+            {enabled ? "Disable" : "Enable"}
+          </ButtonLink>
+        </div>
+      }
+    >
+      <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2">
+        {facts.map(({ label, values, none }) => (
+          <div key={label} className="min-w-0">
+            <dt className="text-muted text-small">{label}</dt>
+            {values.length === 0 ? <dd>{none}</dd> : null}
+            {values.map((value) => (
+              <dd key={value} className="break-all font-mono">
+                {value}
+              </dd>
+            ))}
+          </div>
+        ))}
+      </dl>
+    </Card>
+  );
+}
+
+/** The secrets that still work, and the way to rotate them. */
+export function SecretsCard({
+  what,
+  base,
+  secrets,
+}: {
+  what: "app" | "client";
+  base: string;
+  secrets: readonly { createdAt: string; expiresAt: string | null }[];
+}) {
+  return (
+    <Card
+      title="Secrets"
+      lead={`The ${what} authenticates with a secret. After a rotation, the old one can keep working for a while.`}
+      action={
+        <ButtonLink href={`${base}/rotate`} variant="danger">
+          Rotate secret
+        </ButtonLink>
+      }
+    >
+      <ul className="divide-y divide-line">
+        {secrets.map(({ createdAt, expiresAt }) => (
+          <li
+            key={createdAt}
+            className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0"
+          >
+            <span>
+              Created <RelativeTime at={createdAt} />
+            </span>
+            <span className="text-muted">
+              {expiresAt ? (
+                <>
+                  ends <RelativeTime at={expiresAt} />
+                </>
+              ) : (
+                "current"
+              )}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+const addressesShown = 3;
+
+/** Registrations in a list, each with the first of its addresses. */
+export function RegistrationList({
+  pages,
+  registrations,
+}: {
+  pages: string;
+  registrations: readonly {
+    name: string;
+    displayName: string;
+    kind: string;
+    enabled: boolean;
+    addresses: readonly string[];
+    scopes: readonly string[];
+  }[];
+}) {
+  return (
+    <ul className="divide-y divide-line">
+      {registrations.map(({ name, displayName, kind, enabled, addresses, scopes }) => (
+        <li key={name} className="space-y-0.5 py-3 first:pt-0 last:pb-0">
+          <p>
+            <a href={`${pages}/${name}`} className="link font-medium">
+              {displayName}
+            </a>{" "}
+            <span className="text-muted">
+              {name} · {kind}
+            </span>
+            {enabled ? null : <span className="text-bad"> · disabled</span>}
+          </p>
+          <p className="wrap-anywhere text-muted text-small">
+            <Dotted facts={[...firstOf(addresses), scopes.join(" ")]} />
+          </p>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function firstOf(addresses: readonly string[]): string[] {
+  const more = addresses.length - addressesShown;
+  return [...addresses.slice(0, addressesShown), ...(more > 0 ? [`and ${more} more`] : [])];
+}

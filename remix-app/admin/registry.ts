@@ -1,0 +1,158 @@
+import { type AppLoadContext, data, redirect } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { logoutUrlFault } from "../openid/client-uris.ts";
+import { appScopes } from "../satellites/app-rights.ts";
+import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { type FailedChange, refused, unreadable } from "./change-answer.ts";
+import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, confirms } from "./console-change.ts";
+import type { InfrastructureAdmin } from "./require-admin.ts";
+
+export const appName = z
+  .string()
+  .trim()
+  .regex(/^[a-z][a-z0-9-]{1,39}$/, "2 to 40 of a–z, 0–9 and -, beginning with a letter")
+  .refine(
+    (name) => !["web", "central", "new"].includes(name),
+    "web, central and new are reserved. Choose another name",
+  );
+
+export const displayName = z.string().trim().min(1, "Enter a display name").max(80, "At most 80 characters");
+
+/** Where an app learns of ended logins; empty for none. */
+export const logoutUrl = z
+  .string()
+  .trim()
+  .default("")
+  .transform((text, context) => {
+    const fault = text === "" ? null : logoutUrlFault(text);
+    if (fault) context.addIssue({ code: "custom", message: fault });
+    return text === "" ? null : text;
+  });
+
+/** How long a secret works after its rotation. */
+export const overlapSeconds = z.coerce.number().int().min(0).max(86_400);
+
+/** The form of every change. `version` is of the registration that the admin saw. */
+export const versionedChangeSchema = confirmedChangeSchema.extend({
+  version: z
+    .uuid()
+    .or(z.literal("").transform(() => null))
+    .default(null),
+});
+
+/**
+ * Reads addresses, one per line.
+ * @param options.faultOf says what is wrong with an address, or null
+ * @param options.what names them in messages, in the plural
+ */
+export function addressLines({
+  max,
+  what,
+  faultOf,
+}: {
+  max: number;
+  what: string;
+  faultOf: (address: string) => string | null;
+}) {
+  return z
+    .string()
+    .default("")
+    .transform((text, context) => {
+      const lines = [...new Set(text.split(/\s+/).filter(Boolean))];
+      const fault = lines.map(faultOf).find((each) => each !== null);
+      const message = fault ?? (lines.length > max ? `At most ${max} ${what}` : null);
+      if (message === null) return lines;
+      context.addIssue({ code: "custom", message });
+      return z.NEVER;
+    });
+}
+
+function scopesOf(form: FormData): string[] {
+  return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
+}
+
+const shown = 50;
+
+/**
+ * Returns a page of one kind's registrations, ordered by name.
+ * @param options.term a part of a name
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
+ */
+export async function listRegistered<Schema extends z.ZodType<{ name: string }>>(
+  context: AppLoadContext,
+  { list, schema, term, cursor }: { list: `private.${string}`; schema: Schema; term: string; cursor: string | null },
+): Promise<{ records: z.output<Schema>[]; nextCursor: string | null }> {
+  const read = (text: string) => readKeyCursor(text, { length: 1 });
+  const [after = null] = positionOf(cursor, { read, requestId: context.requestId }) ?? [];
+  const args = { term, after, page_size: shown + 1 };
+  const found = await callFunction(context, { name: list, args, schema: z.array(schema) });
+  return pageOf(found, { limit: shown, cursorOf: ({ name }) => writeKeyCursor([name]) });
+}
+
+/** What is done to an app or client. Only apps are linked to workspaces. */
+export type RegistryStep = "add" | "edit" | "enable" | "disable" | "rotate" | "link" | "unlink";
+
+export type RegistryChange = Record<string, unknown> & {
+  admin: InfrastructureAdmin;
+  step: RegistryStep;
+  /** For `add`: a public client has no secret. */
+  isPublic?: boolean;
+};
+
+type ConsoleCall = Parameters<typeof actInConsole>[1];
+
+/** What became of a change, with the secret that it made. */
+export type RegistryOutcome = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
+
+/** Changes the registry. A new secret is returned here and never again. */
+export async function changeRegistry(
+  context: AppLoadContext,
+  { call, change, refusals }: Pick<ConsoleCall, "refusals"> & { call: string; change: RegistryChange },
+): Promise<RegistryOutcome> {
+  const { admin, step, isPublic = false, ...fields } = change;
+  const secret = step === "rotate" || (step === "add" && !isPublic) ? newOpaqueToken("") : null;
+  const hashed = { ...fields, step, isPublic, secretHash: secret && hashOf(secret) };
+  const done = await actInConsole(context, { admin, name: call, change: hashed, refusals });
+  return done.outcome === "changed" ? { outcome: "changed", secret } : done;
+}
+
+/**
+ * Answers a form of the registry: with what is wrong, with the secret that the change made, or with a redirect to the
+ * page of what was changed.
+ * @param options.name of what is changed; a new app or client names itself in the form
+ * @param options.mismatch what to say if the name was not typed to confirm
+ * @param options.pages the path below which each registration has its page
+ */
+export async function answerRegistryForm(
+  context: AppLoadContext,
+  {
+    form,
+    schema,
+    name: known,
+    mismatch,
+    pages,
+    change,
+    ...act
+  }: Pick<RegistryChange, "admin" | "step" | "isPublic"> & {
+    form: FormData;
+    schema: z.ZodType<{ confirmation: string; name?: string }>;
+    name?: string;
+    mismatch: string;
+    pages: string;
+    change: (context: AppLoadContext, change: RegistryChange) => Promise<RegistryOutcome>;
+  },
+) {
+  const fail = (status: number, failed: FailedChange) => data({ made: null, failed }, { status });
+  const asked = schema.safeParse(Object.fromEntries(form));
+  if (!asked.success) return fail(400, unreadable(asked.error, form));
+  const { confirmation, name = known ?? "", ...fields } = asked.data;
+  if (!confirms(confirmation, name)) return fail(400, refused({ message: mismatch, field: "confirmation" }, form));
+  const scopes = act.step === "add" || act.step === "edit" ? { scopes: scopesOf(form) } : {};
+  const done = await change(context, { ...fields, ...scopes, ...act, name });
+  if (done.outcome === "refused") return fail(done.status, refused(done, form));
+  if (done.secret === null) throw redirect(`${pages}/${name}?done`, 303);
+  const headers = { "Cache-Control": "private, no-store" };
+  return data({ made: { name, secret: done.secret }, failed: undefined }, { headers });
+}

@@ -1,0 +1,63 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+
+/** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 8628 section 3.5. */
+export type OAuthErrorCode =
+  | "invalid_request"
+  | "invalid_client"
+  | "invalid_grant"
+  | "invalid_scope"
+  | "invalid_token"
+  | "insufficient_scope"
+  | "unauthorized_client"
+  | "unsupported_grant_type"
+  | "access_denied"
+  | "authorization_pending"
+  | "slow_down"
+  | "expired_token"
+  | "temporarily_unavailable"
+  | "server_error";
+
+/**
+ * Makes the error answer of an OAuth endpoint (RFC 6749 section 5.2).
+ * @param options.description printable ASCII without quotation marks and backslashes
+ * @param options.status 401 for `invalid_client`, else 400, unless set
+ */
+export function oauthError(
+  code: OAuthErrorCode,
+  { status, description, headers }: { status?: number; description: string; headers?: Record<string, string> },
+): Response {
+  return Response.json(
+    { error: code, error_description: description },
+    {
+      status: status ?? (code === "invalid_client" ? 401 : 400),
+      headers: { "Cache-Control": "no-store", Pragma: "no-cache", ...headers },
+    },
+  );
+}
+
+/** Sent if the failure names no other time. */
+const retryAfterSeconds = "5";
+
+/**
+ * Runs an endpoint for OAuth clients. A failure that is not an OAuth error becomes one, so that the client keeps its code
+ * or token and tries again: 503 `temporarily_unavailable` if the database does not answer, 500 `server_error` for a defect.
+ */
+export async function answerClient(
+  { requestId }: Pick<AppLoadContext, "requestId">,
+  answer: () => Promise<Response>,
+): Promise<Response> {
+  try {
+    return await answer();
+  } catch (thrown) {
+    if (!(thrown instanceof Response)) {
+      console.error(`error request=${requestId} ${thrown instanceof Error ? thrown.stack : thrown}`);
+      return oauthError("server_error", { status: 500, description: "The request failed. Try again later" });
+    }
+    if (thrown.status !== 503) return thrown;
+    return oauthError("temporarily_unavailable", {
+      status: 503,
+      description: "The request could not be answered. Keep what you have and try again",
+      headers: { "Retry-After": thrown.headers.get("retry-after") ?? retryAfterSeconds },
+    });
+  }
+}

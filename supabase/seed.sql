@@ -10,6 +10,7 @@ insert into ai.models (id, kind, display_name, owned_by, context_window, output_
   ('demo-chat', 'chat', 'Demo chat', 'gatehouse-demo', 128000, 32768, null),
   ('demo-long', 'chat', 'Demo long answer', 'gatehouse-demo', 128000, 32768, null),
   ('demo-reasoning', 'chat', 'Demo reasoning', 'gatehouse-demo', 128000, 32768, null),
+  ('demo-messages', 'chat', 'Demo messages', 'gatehouse-demo', 200000, 64000, null),
   ('demo-embedding', 'embedding', 'Demo embedding', 'gatehouse-demo', 8192, null, null),
   (
     'demo-speech', 'speech', 'Demo speech', 'gatehouse-demo', 8192, 16384,
@@ -22,7 +23,7 @@ where m.id in ('demo-chat', 'demo-speech')
   and not exists (select from ai.models other where other.kind = m.kind and other.is_default);
 
 insert into ai.model_routes (model_id, position, provider_id, provider_model)
-select m.id, 1, case m.kind when 'speech' then 'demo_speech' else 'demo' end, m.id
+select m.id, 1, case m.id when 'demo-speech' then 'demo_speech' when 'demo-messages' then 'demo_messages' else 'demo' end, m.id
 from ai.models m
 where m.owned_by = 'gatehouse-demo'
 on conflict (model_id, position) do nothing;
@@ -34,11 +35,18 @@ select 'demo-speech', 'demo_speech', tstzrange('2026-01-01T00:00:00Z', null), 0.
 where not exists (select from ai.model_prices p where p.model_id = 'demo-speech');
 
 insert into ai.model_prices (
+  model_id, provider_id, valid, input_usd_per_million, cached_input_usd_per_million, cache_write_usd_per_million,
+  cache_write_1h_usd_per_million, output_usd_per_million, request_fee_usd
+)
+select 'demo-messages', 'demo_messages', tstzrange('2026-01-01T00:00:00Z', null), 3, 0.3, 3.75, 6, 15, 0.01
+where not exists (select from ai.model_prices p where p.model_id = 'demo-messages');
+
+insert into ai.model_prices (
   model_id, provider_id, valid, input_usd_per_million, cached_input_usd_per_million, output_usd_per_million
 )
 select m.id, 'demo', tstzrange('2026-01-01T00:00:00Z', null), 0.15, 0.075, 0.6
 from ai.models m
-where m.owned_by = 'gatehouse-demo' and m.kind <> 'speech'
+where m.owned_by = 'gatehouse-demo' and m.id not in ('demo-speech', 'demo-messages')
   and not exists (select from ai.model_prices p where p.model_id = m.id and p.provider_id = 'demo');
 
 insert into ai.model_grants (model_id, plan_id)

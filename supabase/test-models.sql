@@ -12,6 +12,7 @@ from (
     ('demo-error-429', 'Test: answers 429'),
     ('demo-error-500', 'Test: answers 500'),
     ('demo-error-503', 'Test: answers 503'),
+    ('demo-error-529', 'Test: answers 529'),
     ('demo-error-midway', 'Test: stream ends in an error'),
     ('demo-error-later', 'Test: fails after a tool result'),
     ('demo-redirect', 'Test: redirects'),

@@ -47,9 +47,18 @@ describe("a client must have", () => {
     expect(shown({ input: [{ type: "custom_tool_call_output" }] })).toEqual(["plain", "tools"]);
   });
 
+  test("returned a tool's result, to messages", () => {
+    const content = [{ type: "tool_result", tool_use_id: "t", content: "42" }];
+    expect(shown({ messages: [{ role: "user", content }] })).toEqual(["plain", "tools"]);
+    expect(shown({ messages: [{ role: "user", content: [{ type: "text", text: "tool_result" }] }] })).toEqual([
+      "plain",
+    ]);
+  });
+
   test("asked for structured output, of chat or of responses", () => {
     expect(shown({ response_format: { type: "json_schema" } })).toEqual(["plain", "structured"]);
     expect(shown({ text: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
+    expect(shown({ output_config: { format: { type: "json_schema" } } })).toEqual(["plain", "structured"]);
     expect(shown({ response_format: { type: "text" }, text: {} })).toEqual(["plain"]);
   });
 

@@ -23,21 +23,27 @@ export function reportedChecks(output: string): Check[] {
 const format = z.looseObject({ type: z.string() }).nullish();
 const call = z.looseObject({
   stream: z.boolean().nullish(),
-  messages: z.array(z.looseObject({ role: z.string() })).default([]),
+  messages: z.array(z.looseObject({ role: z.string(), content: z.unknown().optional() })).default([]),
   input: z.union([z.string(), z.array(z.looseObject({ type: z.string().optional() }))]).default([]),
   response_format: format,
   text: z.looseObject({ format }).nullish(),
+  output_config: z.looseObject({ format }).nullish(),
 });
 type Call = z.infer<typeof call>;
+
+/** The content of a message of Anthropic's. */
+const blocks = z.array(z.looseObject({ type: z.string() }));
+const isToolResult = ({ type }: { type: string }) => type === "tool_result";
 
 /** How a call shows that a client used a feature. */
 const uses: Record<Feature, (call: Call) => boolean> = {
   plain: ({ stream }) => !stream,
   stream: ({ stream }) => stream === true,
   tools: ({ messages, input }) =>
-    messages.some(({ role }) => role === "tool") ||
+    messages.some(({ role, content }) => role === "tool" || blocks.catch([]).parse(content).some(isToolResult)) ||
     (Array.isArray(input) && input.some(({ type }) => /^(function|custom_tool)_call_output$/.test(type ?? ""))),
-  structured: ({ response_format, text }) => (response_format ?? text?.format)?.type === "json_schema",
+  structured: ({ response_format, text, output_config }) =>
+    (response_format ?? text?.format ?? output_config?.format)?.type === "json_schema",
 };
 
 /** Checks that a program reported each feature, and that the gateway answered a call that used it. */

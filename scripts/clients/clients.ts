@@ -20,6 +20,8 @@ export type Client = {
   platform?: string;
   /** Marks the block of docs/gateway.md that uses it. */
   snippet?: string;
+  /** In place of the usual models: those that are served where the client calls. */
+  models?: readonly string[];
   /** Features that the client does not have. */
   lacks?: readonly Feature[];
 };
@@ -42,6 +44,8 @@ const python = (name: string, program: string, packageName: string): Client => (
   package: packageName,
 });
 
+const messagesModels = ["demo-messages"];
+
 export const clients: readonly Client[] = [
   node("openai-node", "openai", "openai"),
   node("ai-sdk-7", "ai-sdk", "ai"),
@@ -49,6 +53,14 @@ export const clients: readonly Client[] = [
   { ...node("langchain-js", "langchain", "@langchain/openai"), snippet: 'from "@langchain/openai"' },
   { ...node("openai-agents-js", "openai-agents", "@openai/agents"), snippet: 'from "@openai/agents"' },
   node("mastra", "mastra", "@mastra/core"),
+  { ...node("anthropic-node", "anthropic", "@anthropic-ai/sdk"), models: messagesModels },
+  {
+    // The binary that `@anthropic-ai/claude-code` runs here. It always streams.
+    ...node("claude-code", "claude-code", "@anthropic-ai/claude-code-linux-x64"),
+    platform: "linux-x64",
+    models: messagesModels,
+    lacks: ["plain", "structured"],
+  },
   // It always streams.
   { ...node("codex", "codex", "@openai/codex"), snippet: "codex exec", lacks: ["plain"] },
   {
@@ -59,6 +71,7 @@ export const clients: readonly Client[] = [
     lacks: ["plain", "structured"],
   },
   { ...python("openai-python", "openai", "openai"), snippet: "from openai import" },
+  { ...python("anthropic-python", "anthropic", "anthropic"), models: messagesModels, snippet: "import anthropic" },
   { ...python("langchain-python", "langchain", "langchain-openai"), snippet: "from langchain_openai import" },
   { ...python("llamaindex", "llamaindex", "llama-index-llms-openai"), snippet: "from llama_index.llms" },
   python("pydantic-ai", "pydantic_ai", "pydantic-ai-slim"),

@@ -20,7 +20,7 @@ their lock files say. The exit code is 1 if a check failed or none ran.
   --lock    writes the lock files from the manifests instead
 
 Clients: ${clients.map(({ name }) => name).join(", ")}`;
-const models = ["demo-chat", "demo-reasoning"];
+const usualModels = ["demo-chat", "demo-reasoning"];
 
 const { values, positionals: names } = parseArgs({
   options: {
@@ -51,7 +51,7 @@ function print({ name, ok, error }: Check): void {
 }
 
 async function runClient(client: Client, { newest }: { newest: boolean }): Promise<Row> {
-  const { name, lacks = [] } = client;
+  const { name, lacks = [], models = usualModels } = client;
   const row: Row = { name, version: versionOf(client), checks: [], lacks };
   console.log(`\n── ${name}`);
   const skipped = whySkipped(client);

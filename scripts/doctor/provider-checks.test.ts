@@ -410,6 +410,20 @@ describe("a healthy provider", () => {
     expect(await examine({ KIND: "ollama", BASE_URL: `${origin}/v1` }, [modelOf("x", model)])).toEqual(has("ollama"));
   });
 
+  // https://platform.claude.com/docs/en/api/models/list
+  test("of kind anthropic has a model of its list, asked with its own headers", async () => {
+    const { origin, seen } = await serve({
+      "GET /v1/models?limit=1000": { body: { data: [{ type: "model", id: "claude-opus-5" }], has_more: false } },
+    });
+    const found = await examine({ KIND: "anthropic", BASE_URL: `${origin}/v1`, API_KEY: key }, [
+      modelOf("x", "claude-opus-5"),
+    ]);
+    expect(found).toEqual(has("anthropic"));
+    expect(seen.map(({ headers }) => [headers["x-api-key"], headers["anthropic-version"]])).toEqual([
+      [key, "2023-06-01"],
+    ]);
+  });
+
   test("of kind xai has a model's alias", async () => {
     const models = [{ id: "grok-3", object: "model", owned_by: "xai", aliases: ["grok-3-latest"] }];
     const { origin } = await serve({

@@ -88,9 +88,10 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
   return [...(keyFault ? [keyFault] : []), ...judgeModels(named, names, question.asked)];
 }
 
-/** Sends the key as a chat does, even where the settings leave chat out. */
+/** Sends the key as a call of text does, even where the settings leave that endpoint out. */
 function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
-  const { keyHeader = "authorization" } = kinds[provider.kind.name].endpoints.chat ?? {};
+  const { chat, messages } = kinds[provider.kind.name].endpoints;
+  const { keyHeader = "authorization" } = chat ?? messages ?? {};
   return ask(addressAt(provider, { path, keyHeader }), signal);
 }
 
@@ -194,6 +195,8 @@ function call(provider: Provider, { endpoint, model }: Asked, signal: AbortSigna
     chat: { model, messages: [{ role: "user", content: "." }], [provider.kind.outputLimit]: 1 },
     // The least that OpenAI takes (https://platform.openai.com/docs/api-reference/responses/create).
     responses: { model, input: ".", max_output_tokens: 16 },
+    messages: { model, messages: [{ role: "user", content: "." }], max_tokens: 1 },
+    count_tokens: { model, messages: [{ role: "user", content: "." }] },
     embeddings: { model, input: "." },
     speech: { contents: [{ parts: [{ text: "." }] }] },
   };

@@ -85,7 +85,7 @@ async function readAll<Row>(
 }
 
 const endpointsOf: Record<RoutedModel["kind"], readonly Endpoint[]> = {
-  chat: ["chat", "responses"],
+  chat: ["chat", "responses", "messages"],
   embedding: ["embeddings"],
   speech: ["speech"],
 };

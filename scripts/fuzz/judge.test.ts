@@ -34,6 +34,11 @@ const atGateway: Outcome = {
 test("well-formed refusals, good answers and pages pass", () => {
   expect(judge(refused)).toEqual([]);
   expect(judge(atGateway)).toEqual([]);
+  const { request_id, ...members } = error;
+  const ofMessages = { type: "error", error: members, request_id };
+  expect(judge({ ...atGateway, answer: answered(400, ofMessages, "application/json") })).toEqual([]);
+  const other = { ...ofMessages, request_id: "req_2" };
+  expect(judge({ ...atGateway, answer: answered(400, other, "application/json") })).not.toEqual([]);
   expect(judge({ ...refused, answer: answered(200, {}, "application/json") })).toEqual([]);
   expect(judge({ ...refused, surface: "page", answer: answered(404, "<h1>Not found</h1>", "text/html") })).toEqual([]);
   expect(judge({ ...refused, method: "HEAD", answer: answered(404, "") })).toEqual([]);

@@ -57,9 +57,11 @@ function malformed(
   // Calls that the web server passes on keep the gateway's shape.
   const error = body?.error as Record<string, unknown> | undefined;
   if (surface === "gateway" || (error && !("code" in (body ?? {})))) {
-    const said = error && ["message", "type", "code", "request_id"].every((name) => typeof error[name] === "string");
-    if (!said || !("param" in error)) return [`${status}: not an OpenAI error: ${text.slice(0, 120)}`];
-    return error.request_id === requestId ? [] : ["the error's request id is another than the header's"];
+    const said = error && ["message", "type", "code"].every((name) => typeof error[name] === "string");
+    if (!said || !("param" in error)) return [`${status}: not an error of the gateway: ${text.slice(0, 120)}`];
+    // Errors of the Messages API have the id next to the error.
+    const told = body?.type === "error" ? body.request_id : error.request_id;
+    return told === requestId ? [] : ["the error's request id is another than the header's"];
   }
   if (!contentType.startsWith("application/problem+json")) return [`${status} as ${contentType || "nothing"}`];
   const said = body && ["type", "title", "detail", "code", "requestId"].every((name) => typeof body[name] === "string");

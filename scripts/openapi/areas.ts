@@ -9,7 +9,7 @@ import { workspaceOperations } from "../../remix-app/workspaces/operations.ts";
 import { gatewayOperations } from "../../supabase/functions/_gateway/operations.ts";
 import type { Operation } from "../../supabase/functions/_shared/operation.ts";
 import type { Area } from "./document.ts";
-import { gatewayStyle, problemStyle } from "./error-styles.ts";
+import { gatewayStyle, messagesStyle, problemStyle } from "./error-styles.ts";
 import { legacyOperation, playgroundOperation } from "./passed-on.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
@@ -111,5 +111,8 @@ export const gatewayArea: Area = {
       description: "A user's access token of the identity backend. Requires X-Platform-Workspace-Id.",
     },
   },
-  operations: gatewayOperations.map((operation) => ({ operation, errors: [gatewayStyle] })),
+  operations: gatewayOperations.map((operation) => ({
+    operation,
+    errors: [operation.path.startsWith("/v1/messages") ? messagesStyle : gatewayStyle],
+  })),
 };

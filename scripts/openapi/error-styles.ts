@@ -1,6 +1,6 @@
 import { type ProblemCode, problems as problemCodes } from "../../remix-app/http/problem.ts";
 import { problemSchema } from "../../remix-app/http/problem-schema.ts";
-import { errorSchema } from "../../supabase/functions/_gateway/http/error-schema.ts";
+import { errorSchema, messagesErrorSchema } from "../../supabase/functions/_gateway/http/error-schema.ts";
 import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/http/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
@@ -42,4 +42,10 @@ export const gatewayStyle: ErrorStyle = {
     "AUTH_UNAVAILABLE",
   ],
   unsupported: "invalid_request",
+};
+
+/** Anthropic's errors of the gateway. */
+export const messagesStyle: ErrorStyle = {
+  ...gatewayStyle,
+  component: { name: "MessagesError", schema: messagesErrorSchema },
 };

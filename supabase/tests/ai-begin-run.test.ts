@@ -400,3 +400,42 @@ async function listModels(db: Database, call: object): Promise<unknown> {
   const row = await one(db, { sql: "select ai.list_models($1) as answer", values: [JSON.stringify(call)] });
   return row.answer;
 }
+
+describe("requests with a fee", () => {
+  test("are reserved as often as the call may make them", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "10000" });
+    await changePrice(db, tenant, "request_fee_usd = 0.01");
+    const reserved = async (changes: object) => (await begin(db, chatCall(tenant, changes))).reserved_usd;
+    // 100 tokens of input at 1 USD and 100 of output at 2 USD per million, with one fee, or five.
+    expect(await reserved({})).toBe("0.010300000000");
+    expect(await reserved({ fee_requests: 1 })).toBe("0.010300000000");
+    expect(await reserved({ fee_requests: 5 })).toBe("0.050300000000");
+  });
+
+  test("are refused where a route has no price for them", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await begin(db, chatCall(tenant, { fee_requests: 1 }))).toEqual({
+      refused: "unsupported_parameter",
+      param: "tools",
+    });
+  });
+});
+
+describe("an agent's session", () => {
+  const labelOf = async (db: Database, tenant: Tenant, changes: object) => {
+    const { run_id } = await begin(db, chatCall(tenant, { session_label: "claude-code:s1", ...changes }));
+    const { entity_id } = await one(db, { sql: "select entity_id from ai.runs where id = $1", values: [run_id] });
+    return entity_id;
+  };
+
+  test("labels a call that has no label", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    expect(await labelOf(db, tenant, {})).toBe("claude-code:s1");
+    expect(await labelOf(db, tenant, { entity_id: "customer-1" })).toBe("customer-1");
+  });
+
+  test("gives way to the label of the key", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", key: { entityId: "customer-2" } });
+    expect(await labelOf(db, tenant, {})).toBe("customer-2");
+  });
+});

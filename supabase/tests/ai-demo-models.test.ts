@@ -7,6 +7,7 @@ import { type Database, one, test } from "./database.ts";
 const newcomers = [
   { id: "demo-chat", name: "Demo chat", kind: "chat", isDefault: true },
   { id: "demo-long", name: "Demo long answer", kind: "chat", isDefault: false },
+  { id: "demo-messages", name: "Demo messages", kind: "chat", isDefault: false },
   { id: "demo-reasoning", name: "Demo reasoning", kind: "chat", isDefault: false },
   { id: "demo-embedding", name: "Demo embedding", kind: "embedding", isDefault: false },
   { id: "demo-speech", name: "Demo speech", kind: "speech", isDefault: true },
@@ -22,7 +23,7 @@ interface ListedModel {
 async function readLists(db: Database) {
   const { workspaceId, ownerId, keyHash } = await createTenant(db);
   await db.query("update public.workspaces set plan_id = 'team' where id = $1", [workspaceId]);
-  const call = { credential: { source: "key", hash: keyHash }, providers: ["demo", "demo_speech"] };
+  const call = { credential: { source: "key", hash: keyHash }, providers: ["demo", "demo_messages", "demo_speech"] };
   const listed = await db.asRole("gateway", () =>
     one<{ answer: { data: ListedModel[] } }>(db, {
       sql: "select ai.list_models($1) as answer",
@@ -38,7 +39,7 @@ async function readLists(db: Database) {
   return { gateway: listed.answer.data, console: others.console, policy: others.policy.models };
 }
 
-test("a newcomer sees five models with prices, the default of each kind first", async ({ db }) => {
+test("a newcomer sees six models with prices, the default of each kind first", async ({ db }) => {
   const { gateway } = await readLists(db);
   const seeded = gateway.filter(({ owned_by }) => owned_by === "gatehouse-demo");
   expect(

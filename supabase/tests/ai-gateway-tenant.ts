@@ -18,6 +18,8 @@ export type Account = {
     reasoning_tokens: number;
     cost_usd: string;
     billed_credits: string;
+    entity_id: string | null;
+    served_tier: string | null;
     /** A JSON number, not exact. */
     reserved_usd: number;
     reserved_credits: string;
@@ -35,6 +37,8 @@ export type Account = {
     status: number | null;
     aborted: boolean;
     usage: { input: number; cachedInput: number; output: number; reasoning: number };
+    /** What a call of the Messages API costs at the provider, in USD with 12 decimals. */
+    billedUsd: string | null;
   }[];
 };
 

@@ -42,13 +42,15 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const kind = kindOf(request);
   const term = searchTerm(request);
   const wanted = kinds.find((each) => each.kind === kind)?.models;
-  const usable = models?.filter((model) => model.kind === wanted);
+  const ofKind = models?.filter((model) => model.kind === wanted);
+  const usable = ofKind?.filter(({ isChat }) => isChat || wanted !== "chat");
   const found = usable?.filter(({ id, name }) => holds(id, term) || holds(name, term));
   return {
     workspace,
     kind,
     term,
     none: usable?.length === 0,
+    elsewhere: ofKind?.filter((model) => !usable?.includes(model)).map(({ id }) => id) ?? [],
     models: found?.slice(0, modelsShown) ?? null,
     more: (found?.length ?? 0) > modelsShown,
     kept,
@@ -71,7 +73,7 @@ function kindOf(request: Request): PlaygroundEndpoint {
 }
 
 export default function PlaygroundPage() {
-  const { workspace, kind, term, none, models, more, kept, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspace, kind, term, none, elsewhere, models, more, kept, gatewayUrl } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const panel = { workspaceId: workspace.id, gatewayUrl };
   return (
@@ -117,6 +119,16 @@ export default function PlaygroundPage() {
       ) : (
         <Panel key={kind} kind={kind} answer={answer} {...panel} models={models} />
       )}
+      {elsewhere.length > 0 ? (
+        <p className="text-muted">
+          Not available in this chat: {elsewhere.slice(0, modelsShown).join(", ")}. Call{" "}
+          {elsewhere.length === 1 ? "it" : "them"} through{" "}
+          <a href="/docs/api/gateway/text#createMessage" className="link">
+            the Messages API
+          </a>
+          .
+        </p>
+      ) : null}
     </StudioPage>
   );
 }

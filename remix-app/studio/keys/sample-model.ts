@@ -11,6 +11,6 @@ export async function sampleModel(
   { key, workspaceId, signal }: { key: Pick<KeySummary, "allowedModels">; workspaceId: string; signal: AbortSignal },
 ): Promise<string> {
   const models = await listPlaygroundModels(context, { workspaceId, signal });
-  const own = models?.find(({ id, kind }) => kind === "chat" && (key.allowedModels?.includes(id) ?? true));
+  const own = models?.find(({ id, isChat }) => isChat && (key.allowedModels?.includes(id) ?? true));
   return own?.id ?? key.allowedModels?.[0] ?? unknownModel;
 }

@@ -11,13 +11,23 @@ const listed = z.object({
           name: z.string(),
           kind: z.enum(["chat", "embedding", "speech"]),
           voices: z.array(z.string()).optional(),
+          endpoints: z.array(z.string()),
         }),
       })
-      .transform(({ id, platform: { name, kind, voices = [] } }) => ({ id, name, kind, voices })),
+      .transform(({ id, platform: { name, kind, voices = [], endpoints } }) => ({
+        id,
+        name,
+        kind,
+        voices,
+        isChat: endpoints.includes("/v1/chat/completions"),
+      })),
   ),
 });
 
-/** A model that the workspace may use now. Voices are for speech alone, the usual one first. */
+/**
+ * A model that the workspace may use now. Voices are for speech alone, the usual one first. A text model that is not a chat
+ * model is served by other endpoints, such as the Messages API.
+ */
 export type PlaygroundModel = z.infer<typeof listed>["data"][number];
 
 /** The models that a member may use in a workspace, in the gateway's order; null where the gateway could not tell. */

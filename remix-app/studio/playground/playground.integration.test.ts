@@ -325,3 +325,13 @@ describe("the page without scripts", () => {
     expect(words).toContain("1.000");
   });
 });
+
+test("the chat leaves out models of the Messages API, and links to it", async () => {
+  const page = await fetch(`${base}/workspaces/${tenant.workspaceId}/ai/playground?kind=chat`, {
+    headers: { cookie: member.cookie(), "x-forwarded-for": newAddress() },
+  });
+  const html = await page.text();
+  expect(html).toContain('<option value="demo-chat"');
+  expect(html).not.toContain('<option value="demo-messages"');
+  expect(html).toContain('<a href="/docs/api/gateway/text#createMessage" class="link">the Messages API</a>');
+});

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { completion } from "./chat/surface.ts";
 import { embeddingList } from "./embeddings/surface.ts";
+import { messageAnswer, tokenCount } from "./messages/surface.ts";
 import { response } from "./responses/surface.ts";
 
 /**
@@ -48,6 +49,8 @@ const platform = z.object({
 
 export const chatAnswer = completion.extend({ platform });
 export const responsesAnswer = response.extend({ platform });
+export const messagesAnswer = messageAnswer.extend({ platform });
+export const tokensAnswer = tokenCount.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
 
 const price = z.number().optional();
@@ -103,6 +106,21 @@ export const model = z.object({
   }),
 });
 export const modelList = z.object({ object: z.literal("list"), data: z.array(model) });
+
+/** A model as Anthropic lists it. */
+export const anthropicModel = z.object({
+  type: z.literal("model"),
+  id: z.string(),
+  display_name: z.string(),
+  created_at: moment,
+});
+/** All of them, in one page. */
+export const anthropicModelList = z.object({
+  data: z.array(anthropicModel),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+  has_more: z.literal(false),
+});
 
 /** What a credential is, its limits, what it spent this month and what is left; null where that is hidden. */
 export const credential = z.object({

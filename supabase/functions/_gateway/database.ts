@@ -104,6 +104,8 @@ export type RunRequest = Caller & {
   request_id: string;
   feature: string;
   entity_id?: string;
+  /** The label of a call that has none, of its own or of its key. */
+  session_label?: string;
   /** The last 17 characters of the run's id, if it begins: the caller's own, and random. */
   run_id_suffix?: string;
   idempotency_key?: string;
@@ -115,6 +117,8 @@ export type RunRequest = Caller & {
   providers: string[];
   input_bytes: number;
   images?: number;
+  /** Requests with a fee of their own, at most; refused where a route has no price for them. */
+  fee_requests?: number;
   audio?: boolean;
   /** Of the audio in the input, rounded up; `input_bytes` has neither audio nor images. */
   audio_seconds?: number;

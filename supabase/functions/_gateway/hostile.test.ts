@@ -6,9 +6,13 @@ import { createChatReader } from "./chat/events.ts";
 import { readChat } from "./chat/request.ts";
 import { createStepReader as createChatStep } from "./chat/tool-events.ts";
 import { GatewayError } from "./http/errors.ts";
+import { createMessageAssembly } from "./messages/assembly.ts";
+import { createMessagesReader } from "./messages/events.ts";
+import { readMessages } from "./messages/request.ts";
 import { createResponsesReader } from "./responses/events.ts";
 import { readResponses } from "./responses/request.ts";
 import { createStepReader as createResponseStep } from "./responses/tool-events.ts";
+import type { Asked } from "./surface.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -48,6 +52,26 @@ const response = {
   text: { format: { type: "json_schema", name: "s", schema, strict: true } },
   max_output_tokens: 5,
 };
+const prompt = {
+  model: "m",
+  max_tokens: 5,
+  system: [{ type: "text", text: "t", cache_control: { type: "ephemeral" } }],
+  messages: [
+    {
+      role: "user",
+      content: [
+        { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+        { type: "document", source: { type: "content", content: [{ type: "text", text: "t" }] } },
+        { type: "tool_result", tool_use_id: "c", content: "r" },
+      ],
+    },
+  ],
+  tools: [
+    { name: "f", input_schema: {} },
+    { type: "web_search_20250305", name: "web_search", max_uses: 1 },
+  ],
+  context_management: { edits: [{ type: "clear_thinking_20251015" }] },
+};
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
 const toolCall = { index: 0, id: "c", function: { name: "calculator", arguments: "{" } };
 const chunks = [
@@ -70,6 +94,18 @@ const events = [
     type: "response.completed",
     response: { id: "r", output: [message], usage: { input_tokens: 3, output_tokens: 2 } },
   },
+];
+
+const messageEvents = [
+  {
+    type: "message_start",
+    message: { id: "m", content: [], usage: { input_tokens: 3, cache_creation: { ephemeral_1h_input_tokens: 1 } } },
+  },
+  { type: "content_block_start", index: 0, content_block: { type: "tool_use", id: "c", name: "f", input: {} } },
+  { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: "{" } },
+  { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "a" } },
+  { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: { output_tokens: 2 } },
+  { type: "message_stop" },
 ];
 
 /** A value of JSON with something else in some of its places. */
@@ -100,7 +136,8 @@ describe("a body, whatever it is, is read or refused by one of our errors", { ti
   test.for([
     ["a chat", chat, readChat],
     ["a response", response, readResponses],
-  ] as const)("%s", ([, valid, read]) => {
+    ["a message", prompt, (body, bytes) => readMessages(body, bytes, new Headers())],
+  ] as [string, object, (body: unknown, bytes: number) => Asked][])("%s", ([, valid, read]) => {
     fc.assert(
       fc.property(mutated(valid), (body) => {
         try {
@@ -140,6 +177,7 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
     ],
     ["a response's", events, () => createResponsesReader({ usageLimits })],
     ["a response's with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],
+    ["a message's", messageEvents, () => createMessagesReader({ usageLimits, assembly: createMessageAssembly() })],
   ];
   test.for(readers)("%s", ([, valid, create]) => {
     const written = fc.array(
@@ -179,8 +217,9 @@ describe("a provider's stream, whatever it sends, is read without a fault", { ti
             expect(Number.isSafeInteger(count) && count >= 0).toBe(true);
         reader.answer?.();
         const last = reader.completion({ usage: {} });
-        expect(last.endsWith("data: [DONE]\n\n")).toBe(true);
-        expect(`${passed}${last}`.split("data: [DONE]")).toHaveLength(2);
+        const end = valid === messageEvents ? "event: message_stop\n" : "data: [DONE]\n\n";
+        expect(last.includes(end)).toBe(true);
+        expect(`${passed}${last}`.split(end)).toHaveLength(2);
       }),
       { numRuns: 300 },
     );

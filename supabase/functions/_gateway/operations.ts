@@ -4,12 +4,16 @@ import type { Operation } from "../_shared/operation.ts";
 import { providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 import {
+  anthropicModel,
+  anthropicModelList,
   chatAnswer,
   credential,
   embeddingsAnswer,
+  messagesAnswer,
   model,
   modelList,
   responsesAnswer,
+  tokensAnswer,
   usageReport,
 } from "./answer-schemas.ts";
 import { chatSchema } from "./chat/schema.ts";
@@ -17,6 +21,7 @@ import { embeddingsSchema } from "./embeddings/surface.ts";
 import { generated, generateSchema } from "./generate/surface.ts";
 import type { ErrorCode } from "./http/errors.ts";
 import { costReceipt, costReceipts, invoiceReceipt } from "./imports/serve-import.ts";
+import { countTokensSchema, messagesSchema } from "./messages/schema.ts";
 import { responsesSchema } from "./responses/schema.ts";
 import { speechSchema } from "./speech/request.ts";
 
@@ -30,6 +35,8 @@ const callHeaders = readHeaders.extend({
   "X-Platform-Operation": label.optional(),
   "X-Platform-Entity-Id": label.optional(),
 });
+const versionHeader = { "anthropic-version": z.string().max(32).optional() };
+const messagesHeaders = callHeaders.extend({ ...versionHeader, "anthropic-beta": z.string().max(2_048).optional() });
 const appHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": z.string() });
 
 const anyCredential = ["workspaceKey", "appToken", "userToken"] as const;
@@ -96,6 +103,35 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
   },
   {
     ...text,
+    id: "createMessage",
+    path: "/v1/messages",
+    headers: messagesHeaders,
+    summary: "Create a message",
+    description:
+      "Anthropic's messages. The credential may also be sent as x-api-key. The body passes to the provider unchanged but for model; unknown top-level fields are left out and named in platform.ignored. The response is the provider's, with platform added. With stream: true, it is a stream of server-sent events; message_stop has platform.",
+    body: {
+      schema: messagesSchema,
+      example: { model: "demo-messages", max_tokens: 64, messages: [{ role: "user", content: "Say hello." }] },
+    },
+    answers: [{ status: 200, description: "The message.", schema: messagesAnswer, contentTypes: event }],
+    problems: [...ofCalls],
+  },
+  {
+    ...text,
+    id: "countMessageTokens",
+    path: "/v1/messages/count_tokens",
+    headers: messagesHeaders,
+    summary: "Count the tokens of a message",
+    description: "Free, and recorded as a run without usage. Rate limits and permissions apply.",
+    body: {
+      schema: countTokensSchema,
+      example: { model: "demo-messages", messages: [{ role: "user", content: "Say hello." }] },
+    },
+    answers: [{ status: 200, description: "The number of input tokens.", schema: tokensAnswer }],
+    problems: [...ofCalls],
+  },
+  {
+    ...text,
     id: "createEmbeddings",
     path: "/v1/embeddings",
     summary: "Create embeddings",
@@ -138,10 +174,10 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     tag: "Models and credentials",
     summary: "List the models that a credential can use",
     description:
-      "Sorted by kind, with the default of each kind first, then by name. platform.endpoints lists the paths that serve a model; other paths return endpoint_not_served.",
+      "Sorted by kind, with the default of each kind first, then by name. platform.endpoints lists the paths that serve a model; other paths return endpoint_not_served. With an anthropic-version header, the response and its errors have Anthropic's shape, and the credential may be sent as x-api-key.",
     credentials: anyCredential,
-    headers: readHeaders,
-    answers: [{ status: 200, description: "The models, with their prices.", schema: modelList }],
+    headers: readHeaders.extend(versionHeader),
+    answers: [{ status: 200, description: "The models.", schema: z.union([modelList, anthropicModelList]) }],
     problems: [],
   },
   {
@@ -152,8 +188,8 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     summary: "Read a model",
     credentials: anyCredential,
     pathExamples: { model: "demo-chat" },
-    headers: readHeaders,
-    answers: [{ status: 200, description: "The model.", schema: model }],
+    headers: readHeaders.extend(versionHeader),
+    answers: [{ status: 200, description: "The model.", schema: z.union([model, anthropicModel]) }],
     problems: ["model_not_found"],
   },
   {

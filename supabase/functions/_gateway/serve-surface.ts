@@ -1,6 +1,7 @@
 import { hex, readOrAuthenticate } from "./admission/credentials.ts";
 import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
+import { sessionLabel } from "./admission/session-label.ts";
 import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { replayAnswer } from "./answers/replay.ts";
@@ -20,7 +21,7 @@ import type { Asked, Surface } from "./surface.ts";
 export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {
   return async (call) => {
     const startedAt = gateway.now();
-    const caller = await readCaller(gateway, call.request);
+    const caller = await readCaller(gateway, call.request, surface.keyHeader);
     const check = () => gateway.database.checkCredential({ ...caller, kind: surface.kind });
     const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
     try {
@@ -40,13 +41,14 @@ async function admit<Request extends Asked>(
 ): Promise<Response> {
   const { asked, labels } = await readOrAuthenticate(check, () => ({
     labels: readLabels(request),
-    asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength),
+    asked: surface.read(parseJson(request, body.bytes), body.bytes.byteLength, request.headers),
   }));
   const begin = gateway.beginRun({
     ...caller,
     request_id: requestId,
     feature: labels.operation ?? surface.feature,
     entity_id: labels.entityId,
+    session_label: labels.entityId === undefined ? sessionLabel(request.headers, surface.session?.(asked)) : undefined,
     idempotency_key: labels.idempotencyKey,
     fingerprint: labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, body.bytes),
     kind: surface.kind,
@@ -56,6 +58,7 @@ async function admit<Request extends Asked>(
     providers: providersWith(gateway.providers, surface.endpoint),
     input_bytes: asked.inputBytes,
     images: asked.images || undefined,
+    fee_requests: asked.feeRequests,
     audio: asked.audio || undefined,
     audio_seconds: asked.audioSeconds,
     service_tier: asked.serviceTier,
@@ -80,7 +83,7 @@ async function admit<Request extends Asked>(
     request,
     requestId,
     usageLimits: {
-      contextWindow: run.context_window ?? undefined,
+      contextWindow: run.context_window ? run.context_window * (asked.inputReads ?? 1) : undefined,
       outputLimit: asked.outputLimit,
       choices: asked.choices,
     },

@@ -2,6 +2,7 @@ import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
+import type { ErrorShape } from "./http/errors.ts";
 import type { Endpoint, tellingHints } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { Provider } from "./providers/provider-settings.ts";
@@ -18,6 +19,10 @@ export type Asked = {
   /** Bytes of the body without its images and audio: no text has more tokens than bytes. */
   inputBytes: number;
   images: number;
+  /** Requests with a fee of their own that the call may make at most, such as web searches; absent where there are none. */
+  feeRequests?: number;
+  /** How often the model may read the conversation, because tools run at the provider; once where absent. */
+  inputReads?: number;
   audio: boolean;
   /** Seconds of audio in the input; absent where there is none. */
   audioSeconds?: number;
@@ -46,13 +51,19 @@ export type SizeFields = { input: string; output?: string };
 
 /** An endpoint: how its calls are read, passed on and answered. Admission and settlement are the same for each. */
 export type Surface<Call extends Asked> = {
-  feature: "chat" | "responses" | "embeddings" | "speech" | "generate";
+  feature: "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech" | "generate";
   kind: ModelKind;
   /** What of a provider it needs. */
   endpoint: Endpoint;
+  /** A header that may carry the credential in place of `Authorization`. */
+  keyHeader?: "x-api-key";
+  /** Absent: OpenAI's. */
+  errors?: ErrorShape;
   limitBytes: number;
-  /** Parses a body. @throws GatewayError naming the field */
-  read: (value: unknown, bodyBytes: number) => Call;
+  /** Parses a body. @throws GatewayError naming the field or header */
+  read: (value: unknown, bodyBytes: number, headers: Headers) => Call;
+  /** The agent's session that a body names. */
+  session?: (call: Call) => string | undefined;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
   /** Says a kept answer as a stream's events; absent where nothing is streamed. */

@@ -3,9 +3,11 @@ import { providersWith } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { ModelKind } from "../_gateway/database.ts";
 import type { Gateway } from "../_gateway/gateway.ts";
-import { GatewayError } from "../_gateway/http/errors.ts";
+import { anthropicErrors } from "../_gateway/http/anthropic-errors.ts";
+import { GatewayError, openaiErrors } from "../_gateway/http/errors.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
+import { anthropicListing } from "./anthropic-listing.ts";
 
 /** What the catalogue can have for an id at all: no text beyond reaches the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
@@ -18,13 +20,20 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
       { path: /^\/models\/(?<model>.+)$/, method: "GET", handle: listModels(gateway) },
     ],
     gateway,
+    (request) => (asksAsAnthropic(request) ? anthropicErrors : openaiErrors),
   );
+}
+
+/** Clients of Anthropic's API send a version with every request. */
+function asksAsAnthropic({ headers }: Request): boolean {
+  return headers.has("anthropic-version");
 }
 
 function listModels(gateway: Gateway): Handler {
   const { database, providers } = gateway;
   return async ({ request, params }) => {
-    const caller = await readCaller(gateway, request);
+    const isAnthropic = asksAsAnthropic(request);
+    const caller = await readCaller(gateway, request, isAnthropic ? "x-api-key" : undefined);
     await readOrAuthenticate(
       () => database.checkCredential(caller),
       () => {
@@ -38,6 +47,7 @@ function listModels(gateway: Gateway): Handler {
       providers: [...providers.keys()],
       paths: paths.map(({ path, kind, endpoint }) => ({ path, kind, providers: providersWith(providers, endpoint) })),
     });
+    if (isAnthropic) return Response.json(anthropicListing(answer.listing));
     return new Response(withEndpoints(answer), { headers: { "content-type": "application/json" } });
   };
 }
@@ -46,6 +56,7 @@ function listModels(gateway: Gateway): Handler {
 const paths = [
   { path: "/v1/chat/completions", kind: "chat", endpoint: "chat" },
   { path: "/v1/responses", kind: "chat", endpoint: "responses" },
+  { path: "/v1/messages", kind: "chat", endpoint: "messages" },
   { path: "/v1/embeddings", kind: "embedding", endpoint: "embeddings" },
   { path: "/v1/audio/speech", kind: "speech", endpoint: "speech" },
 ] as const satisfies { path: string; kind: ModelKind; endpoint: Endpoint }[];

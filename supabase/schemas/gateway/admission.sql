@@ -113,7 +113,7 @@ begin
   if refusal is null and request.entity_id <> caller.entity_id then
     refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
   end if;
-  request.entity_id := coalesce(caller.entity_id, request.entity_id);
+  request.entity_id := coalesce(caller.entity_id, request.entity_id, request.session_label);
   if refusal is null then
     offer := ai.find_offer(request, caller, previous);
     refusal := offer.refusal;

@@ -54,11 +54,14 @@ begin
   if token_limit is not null then
     offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
   end if;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech');
+  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
+    + ai.further_fees_usd(offer.routes, request.fee_requests);
   offer.refusal := case
     when offer.routes is null then ai.refusal('model_not_found')
     when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
       then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+    when request.fee_requests > 0 and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.request_fee))')
+      then ai.refusal('unsupported_parameter', '{"param": "tools"}')
     when not ai.is_tier_priced(offer.routes, request.service_tier)
       then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
     when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
@@ -220,6 +223,19 @@ $$;
 comment on function ai.maximum_cost_usd is
   'Returns the maximum cost of a provider call: the whole output, nothing cached, all of it written to a cache where that '
   'has a price, one fee, at any route and any tier that the input may reach.';
+
+create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
+  language sql
+  immutable
+  security invoker
+  parallel safe
+as $$
+  select greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
+  from jsonb_array_elements(routes) as route
+  cross join jsonb_array_elements(route -> 'prices') as tier
+$$;
+comment on function ai.further_fees_usd(jsonb, bigint) is
+  'Returns the fees of a call that may make several requests with a fee, beyond the one in ai.maximum_cost_usd.';
 
 create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
   language sql

@@ -2,25 +2,36 @@ import type { ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Behaviour } from "./behaviours.ts";
-import { failureResponse } from "./errors.ts";
-import { cutConnection, type StreamPiece, untilLeft, writeEvents } from "./event-stream.ts";
+import { failureResponse, midwayError } from "./errors.ts";
+import { cutConnection, type StreamPiece, sseEvent, untilLeft, writeEvents } from "./event-stream.ts";
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
 /** What an answer would say: as events, or as one body. */
 export type Answer = { pieces: StreamPiece[] } | { body: unknown; usage: Usage };
 
+type FailureStatus = Extract<Behaviour["failure"], number>;
+/** How an API words its failures. */
+type Dialect = { failure: (status: FailureStatus) => Response; midwayError: string };
+const openaiDialect: Dialect = { failure: failureResponse, midwayError: sseEvent(midwayError) };
+
 /** Gives an answer the way its behaviour has it, failures and mishaps included, and completes the truth about it. */
 export async function giveAnswer(
   outgoing: ServerResponse,
-  { behaviour, truth, answer }: { behaviour: Behaviour; truth: Truth; answer: () => Answer },
+  {
+    behaviour,
+    truth,
+    dialect = openaiDialect,
+    answer,
+  }: { behaviour: Behaviour; truth: Truth; dialect?: Dialect; answer: () => Answer },
 ): Promise<Response> {
   const left = leaving(outgoing, truth);
   try {
     if (behaviour.firstByteMs > 0) await sleep(behaviour.firstByteMs, undefined, { signal: left });
-    if (behaviour.failure) return await fail(behaviour.failure, outgoing, left);
+    if (behaviour.failure) return await fail(behaviour.failure, { outgoing, left, dialect });
     const given = answer();
-    if ("pieces" in given) await writeEvents(outgoing, given.pieces, { behaviour, truth, left });
+    if ("pieces" in given)
+      await writeEvents(outgoing, given.pieces, { behaviour, truth, left, midwayError: dialect.midwayError });
     else await sendBody(outgoing, given, { behaviour, truth, left });
   } catch (error) {
     if (!left.aborted) throw error;
@@ -45,13 +56,12 @@ function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
 
 async function fail(
   failure: NonNullable<Behaviour["failure"]>,
-  outgoing: ServerResponse,
-  left: AbortSignal,
+  { outgoing, left, dialect }: { outgoing: ServerResponse; left: AbortSignal; dialect: Dialect },
 ): Promise<Response> {
   if (failure === "redirect") return new Response(null, { status: 302, headers: { location: "/v1/models" } });
   if (failure === "reset") cutConnection(outgoing);
   else if (failure === "hang") await untilLeft(left);
-  else return failureResponse(failure);
+  else return dialect.failure(failure);
   return RESPONSE_ALREADY_SENT;
 }
 

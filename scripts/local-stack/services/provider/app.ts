@@ -7,6 +7,8 @@ import { embeddingsRoute } from "./embeddings-route.ts";
 import { invalidKey, invalidRequest, unknownModel } from "./errors.ts";
 import { replayFixtures } from "./fixture-route.ts";
 import { geminiFailure, geminiSpeechRoute } from "./gemini-speech.ts";
+import { messagesError } from "./messages-errors.ts";
+import { countTokensRoute, messagesRoute } from "./messages-route.ts";
 import { createOutage, outageSchema } from "./outage.ts";
 import { responsesRoute } from "./responses-route.ts";
 import { speak, speechRequest } from "./speech.ts";
@@ -14,8 +16,8 @@ import { createTruthLog } from "./truth-log.ts";
 import { countTokens } from "./usage.ts";
 
 /**
- * A model provider with OpenAI's wire format, and Gemini's for speech, whose answers depend on nothing but the request. What each call has used
- * is at `/truth`, by `x-request-id`. The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE /outage`.
+ * A model provider with OpenAI's wire format, Anthropic's for messages and Gemini's for speech, whose answers depend on nothing but the
+ * request; messages also cache prompts. What each call has used is at `/truth`, by `x-request-id`. The model `fixture/<kind>/<case>` replays a recorded shape. `PUT /outage` makes every call fail until `DELETE /outage`.
  */
 export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings: HttpBindings }> {
   const log = createTruthLog();
@@ -48,7 +50,11 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   });
 
   app.use("/v1/*", async (c, next) => {
-    if (!timingSafeEqual(digest(c.req.header("authorization") ?? ""), expected)) return invalidKey();
+    const key = c.req.header("x-api-key");
+    const given = isAnthropic(c.req) ? `Bearer ${key}` : (c.req.header("authorization") ?? "");
+    if (!timingSafeEqual(digest(given), expected)) {
+      return isAnthropic(c.req) ? messagesError(401, "invalid x-api-key") : invalidKey();
+    }
     await next();
   });
   app.use("/v1/*", replayFixtures(log));
@@ -66,13 +72,19 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     }),
   );
   app.post("/v1beta/models/:call{.+:generateContent}", geminiSpeechRoute(log));
-  app.get("/v1/models", (c) => c.json({ object: "list", data: Object.keys(models).map(modelBody) }));
+  app.get("/v1/models", (c) =>
+    isAnthropic(c.req)
+      ? c.json({ data: Object.keys(models).map(anthropicModel), has_more: false })
+      : c.json({ object: "list", data: Object.keys(models).map(modelBody) }),
+  );
   app.get("/v1/models/:id", (c) => {
     const id = c.req.param("id");
     return behaviourOf(id) ? c.json(modelBody(id)) : unknownModel(id);
   });
   app.post("/v1/chat/completions", chatRoute(log, outage));
   app.post("/v1/responses", responsesRoute(log, outage));
+  app.post("/v1/messages", messagesRoute(log, outage));
+  app.post("/v1/messages/count_tokens", countTokensRoute(log));
 
   app.post("/v1/embeddings", embeddingsRoute(log, outage));
 
@@ -97,6 +109,15 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   }
 
   return app;
+}
+
+/** Anthropic's API takes its key in a header of its own. */
+function isAnthropic(request: { path: string; header: (name: string) => string | undefined }): boolean {
+  return request.path.startsWith("/v1/messages") || request.header("x-api-key") !== undefined;
+}
+
+function anthropicModel(id: string) {
+  return { type: "model", id, display_name: id, created_at: "2026-01-01T00:00:00Z" };
 }
 
 function modelBody(id: string) {

@@ -1,7 +1,7 @@
 /** How a call departs from a plain, immediate, complete answer. Chosen by the model's name, refined by the prompt. */
 export type Behaviour = {
   /** Answered instead of a completion. */
-  failure?: 400 | 401 | 429 | 500 | 503 | "redirect" | "reset" | "hang";
+  failure?: 400 | 401 | 429 | 500 | 503 | 529 | "redirect" | "reset" | "hang";
   /** Wait before the first byte, and between two chunks. */
   firstByteMs: number;
   paceMs: number;
@@ -50,6 +50,7 @@ export const models: Record<string, Partial<Behaviour>> = {
   "demo-error-429": { failure: 429 },
   "demo-error-500": { failure: 500 },
   "demo-error-503": { failure: 503 },
+  "demo-error-529": { failure: 529 },
   "demo-error-midway": { midway: "error" },
   "demo-error-later": { failsLater: true },
   "demo-redirect": { failure: "redirect" },
@@ -69,6 +70,7 @@ export const models: Record<string, Partial<Behaviour>> = {
   "demo-tools": { callsTools: true },
   "demo-stubborn": { callsTools: true, stubborn: true },
   "demo-bad-schema": { breaksSchema: true },
+  "demo-messages": {},
   "demo-embedding": {},
   "demo-speech": {},
 };

@@ -1,6 +1,6 @@
 import type { Behaviour } from "./behaviours.ts";
 
-type Failure = { status: 400 | 401 | 404 | 429 | 500 | 503; type: string; code: string | null; message: string };
+type Failure = { status: 400 | 401 | 404 | 429 | 500 | 503 | 529; type: string; code: string | null; message: string };
 
 const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
   400: {
@@ -18,6 +18,7 @@ const failures: Record<Extract<Behaviour["failure"], number>, Failure> = {
     message: "The demo had an error while processing the request.",
   },
   503: { status: 503, type: "server_error", code: null, message: "The demo is overloaded." },
+  529: { status: 529, type: "server_error", code: null, message: "The demo is overloaded." },
 };
 
 /** A failure as OpenAI words it. */

@@ -2,14 +2,13 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Behaviour } from "./behaviours.ts";
-import { midwayError } from "./errors.ts";
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
 /** One event as it is written, what has been used by then, and whether it tells the client so. */
 export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean };
 
-export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal };
+export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal; midwayError: string };
 
 /**
  * Writes server-sent events at the pace and with the mishaps of a behaviour, and keeps the truth up to date.
@@ -18,7 +17,7 @@ export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSig
 export async function writeEvents(
   outgoing: ServerResponse,
   pieces: readonly StreamPiece[],
-  { behaviour, truth, left }: StreamOptions,
+  { behaviour, truth, left, midwayError }: StreamOptions,
 ): Promise<void> {
   const half = Math.floor(pieces.length / 2);
   const write = async (text: string) => {
@@ -32,7 +31,8 @@ export async function writeEvents(
     if (index === half && behaviour.midway === "stall") await untilLeft(left);
     if (index === half && behaviour.midway === "garbage")
       await write('data: {"choices": [oops\u0000\n\nno field at all\n\n');
-    if (index === half && behaviour.midway === "error") return void outgoing.end(sseEvent(midwayError));
+    if (index === half && behaviour.midway === "error") return void outgoing.end(midwayError);
+    left.throwIfAborted();
     truth.usage = usage;
     await write(text);
     truth.usageReported ||= reportsUsage === true;

@@ -16,7 +16,7 @@ const json = z.record(z.string(), z.unknown());
 const fixtureSchema = z.strictObject({
   source: z.array(z.url()).min(1),
   note: z.string().optional(),
-  surface: z.enum(["chat", "responses", "embeddings", "gemini"]).default("chat"),
+  surface: z.enum(["chat", "responses", "messages", "embeddings", "gemini"]).default("chat"),
   status: z.number().default(200),
   answer: z.union([json, z.array(z.unknown())]).optional(),
   events: z.array(json).optional(),
@@ -63,7 +63,7 @@ export function readFixture(name: string): ProviderFixture {
 
 function sentText({ answer, events = [], surface, done }: z.infer<typeof fixtureSchema>): string {
   if (answer) return JSON.stringify(answer);
-  const named = (event: Record<string, unknown>) => (surface === "responses" ? `event: ${event.type}\n` : "");
+  const named = (event: Record<string, unknown>) => (surface === "chat" ? "" : `event: ${event.type}\n`);
   const sent = events.map((event) => `${named(event)}data: ${JSON.stringify(event)}\n\n`);
   return sent.join("") + (done ? "data: [DONE]\n\n" : "");
 }

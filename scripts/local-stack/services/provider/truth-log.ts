@@ -1,3 +1,4 @@
+import { billUsd } from "./messages-bill.ts";
 import type { Usage } from "./usage.ts";
 
 /** What really happened in a call, to compare with what was made of it. */
@@ -15,6 +16,8 @@ export type Truth = {
   status: number | null;
   /** Used so far: at the end, or when the client left or the answer was cut. */
   usage: Usage;
+  /** What a call of the Messages API costs at the provider, in USD; null where nothing is billed. */
+  billedUsd: string | null;
   /** Whether the answer stated its usage. */
   usageReported: boolean;
   /** The client left before the end. */
@@ -45,6 +48,9 @@ export function createTruthLog(): TruthLog {
         endedAt: null,
         status: null,
         usage: { input: 0, cachedInput: 0, output: 0, reasoning: 0 },
+        get billedUsd() {
+          return this.usage.billed ? billUsd(this.usage.billed) : null;
+        },
         usageReported: false,
         aborted: false,
       };

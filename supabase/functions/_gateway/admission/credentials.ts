@@ -12,7 +12,7 @@ export type Credential = { source: AiCredentialKind; hash: string } | { source: 
 
 type SessionClaims = Pick<Claims, "sub" | "session_id" | "aal" | "amr"> & { approval_proof: string | undefined };
 
-export type CredentialReader = (request: Request) => Promise<Credential>;
+export type CredentialReader = (request: Request, keyHeader?: "x-api-key") => Promise<Credential>;
 
 /** Three parts of base64url (RFC 7515, 7.1), of a size that tokens have. */
 const tokenShape = /^[A-Za-z0-9_-]{1,512}\.[A-Za-z0-9_-]{1,8192}\.[A-Za-z0-9_-]{1,1024}$/;
@@ -26,8 +26,8 @@ export function createCredentialReader(
   verify: ClaimsVerifier,
   { identityHeaders }: { identityHeaders: Record<string, string> },
 ): CredentialReader {
-  return async (request) => {
-    const text = /^bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
+  return async ({ headers }, keyHeader) => {
+    const text = shownCredential(headers, keyHeader);
     const kind = aiCredentialKind(text);
     // WebCrypto goes to another thread for this, which takes longer than the hash.
     if (kind) return { source: kind, hash: createHash("sha256").update(text).digest("hex") };
@@ -36,9 +36,23 @@ export function createCredentialReader(
     if (result.status === "unavailable") throw new GatewayError("AUTH_UNAVAILABLE");
     if (result.status === "refused") throw new GatewayError("invalid_api_key");
     const { sub, session_id, aal, amr } = result.claims;
-    const approval_proof = request.headers.get(approvalProofHeader) ?? undefined;
+    const approval_proof = headers.get(approvalProofHeader) ?? undefined;
     return { source: "session", claims: { sub, session_id, aal, amr, approval_proof } };
   };
+}
+
+/** The text of the credential, or an empty one. @throws GatewayError where two headers show different ones */
+function shownCredential(headers: Headers, keyHeader: string | undefined): string {
+  const authorization = headers.get("authorization") ?? "";
+  const bearer = /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
+  const key = keyHeader && headers.get(keyHeader);
+  if (!key) return bearer;
+  if (authorization !== "" && bearer !== key) {
+    throw new GatewayError("invalid_api_key", {
+      message: `Authorization and ${keyHeader} show different keys. Send one.`,
+    });
+  }
+  return key;
 }
 
 /** Lower-case hexadecimal digits of bytes. */

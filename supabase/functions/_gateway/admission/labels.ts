@@ -27,13 +27,15 @@ export function readLabels({ headers }: Request): CallLabels {
 
 /**
  * Reads who calls: credential, workspace header, and address.
+ * @param keyHeader may carry the credential in place of `Authorization`
  * @throws GatewayError `invalid_api_key` or `AUTH_UNAVAILABLE`
  */
 export async function readCaller(
   { readCredential, addressOf }: Pick<Gateway, "readCredential" | "addressOf">,
   request: Request,
+  keyHeader?: "x-api-key",
 ): Promise<Caller> {
-  const credential = await readCredential(request);
+  const credential = await readCredential(request, keyHeader);
   const named = request.headers.get("x-platform-workspace-id")?.toLowerCase();
   // What is no id is nobody's workspace.
   const workspace = named === undefined || uuid.test(named) ? named : nobodysWorkspace;

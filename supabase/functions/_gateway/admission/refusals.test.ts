@@ -113,3 +113,9 @@ test("a call with another label than its key's names the header and what to send
   );
   expect(error.options.param).toBe("X-Platform-Entity-Id");
 });
+
+test("a search without a price names the tools and what to do", () => {
+  const error = refusalError({ refused: "unsupported_parameter", param: "tools" });
+  expect([error.status, error.code, error.options.param]).toEqual([400, "unsupported_parameter", "tools"]);
+  expect(error.message).toContain("has no price for searches. Leave out the web search tool");
+});

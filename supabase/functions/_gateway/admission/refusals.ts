@@ -22,6 +22,10 @@ const advice = new Map([
     "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
   ],
   [
+    "unsupported_parameter tools",
+    "A provider of this model has no price for searches. Leave out the web search tool, or choose a model whose prices in GET /v1/models have request_fee_usd.",
+  ],
+  [
     "unsupported_parameter service_tier",
     "A provider of this model has no price for the service tier. Leave it out, or name a tier with a price.",
   ],

@@ -114,10 +114,11 @@ function streamed<Request extends Asked>(
   call: AdmittedCall<Request>,
   step: StreamStep,
 ): Response {
-  const { open, model, request, requestId } = call;
+  const { surface, open, model, request, requestId } = call;
+  const { errors } = surface;
   return streamedResponse(
     call,
-    relayStream({ step, open, requestId, name: model, clientLeft: request.signal, waitUntil }),
+    relayStream({ step, open, errors, requestId, name: model, clientLeft: request.signal, waitUntil }),
   );
 }
 

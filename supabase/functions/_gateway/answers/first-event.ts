@@ -88,6 +88,7 @@ function isContent(event: string): boolean {
   if (data === "" && !isError) return false;
   if (data === "[DONE]") throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
   const value = parse(data);
+  if (isObject(value) && isOfMessage(value)) return true;
   if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value))) {
     const isFailed = value.type === "response.failed" || hasError(value);
     if (isFailed && !isCharged(value)) throw refusalFailure({ status: 200, text: data });
@@ -99,6 +100,11 @@ function isContent(event: string): boolean {
 
 function isOfResponse({ type }: Record<string, unknown>): boolean {
   return typeof type === "string" && type.startsWith("response.");
+}
+
+/** An event of Anthropic's streams, of which the first states what the input costs. */
+function isOfMessage({ type }: Record<string, unknown>): boolean {
+  return typeof type === "string" && /^(?:message|content_block)_/.test(type);
 }
 
 function isCharged({ usage, response }: Record<string, unknown>): boolean {

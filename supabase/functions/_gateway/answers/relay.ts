@@ -1,6 +1,6 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
-import { errorBody, GatewayError } from "../http/errors.ts";
+import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
@@ -36,6 +36,8 @@ export function relayStream(options: {
    */
   next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
+  /** Absent: OpenAI's. */
+  errors?: ErrorShape | undefined;
   requestId: string;
   name: string;
   clientLeft: AbortSignal;
@@ -128,7 +130,7 @@ export function relayStream(options: {
   function fail(controller: Controller, error: GatewayError, { use, failure }: Partial<ProviderFailure> = {}): void {
     end({ status: "failed", httpStatus: 200, errorCode: error.code, use }, failure);
     step.answer.cancel();
-    controller.enqueue(encoder.encode(`data: ${JSON.stringify(errorBody(error, options.requestId))}\n\n`));
+    controller.enqueue(encoder.encode(errorEvent(error, options)));
     controller.close();
   }
 
@@ -218,6 +220,14 @@ export function relayStream(options: {
     },
     { highWaterMark: 0 },
   );
+}
+
+function errorEvent(
+  error: GatewayError,
+  { errors = openaiErrors, requestId }: { errors?: ErrorShape | undefined; requestId: string },
+): string {
+  const name = errors.event === undefined ? "" : `event: ${errors.event}\n`;
+  return `${name}data: ${JSON.stringify(errors.body(error, requestId))}\n\n`;
 }
 
 /** A streamed answer as it would have come whole, as far as anybody has put it together. */

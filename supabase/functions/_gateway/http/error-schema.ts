@@ -1,18 +1,20 @@
 import { z } from "zod";
 import { type ErrorCode, errorCodes } from "./errors.ts";
 
-/** OpenAI's error object as the gateway fills it. */
-export const errorSchema = z.object({
-  error: z.object({
-    message: z.string(),
-    type: z.string(),
-    /** The field, header or parameter that is at fault. */
-    param: z.string().nullable(),
-    code: z.enum(errorCodes as [ErrorCode, ...ErrorCode[]]),
-    request_id: z.string(),
-    /** Of `idempotency_key_used`: the run that the key stands for, and what it used. */
-    run_id: z.uuid().optional(),
-    usage_source: z.string().nullish(),
-    usage: z.object({ input_tokens: z.number().int(), output_tokens: z.number().int() }).optional(),
-  }),
+const members = z.object({
+  message: z.string(),
+  type: z.string(),
+  /** The field, header or parameter that is at fault. */
+  param: z.string().nullable(),
+  code: z.enum(errorCodes as [ErrorCode, ...ErrorCode[]]),
+  /** Of `idempotency_key_used`: the run that the key stands for, and what it used. */
+  run_id: z.uuid().optional(),
+  usage_source: z.string().nullish(),
+  usage: z.object({ input_tokens: z.number().int(), output_tokens: z.number().int() }).optional(),
 });
+
+/** OpenAI's error object as the gateway fills it. */
+export const errorSchema = z.object({ error: members.extend({ request_id: z.string() }) });
+
+/** Anthropic's error object as the gateway fills it. */
+export const messagesErrorSchema = z.object({ type: z.literal("error"), error: members, request_id: z.string() });

@@ -115,6 +115,15 @@ export function isErrorCode(code: string): code is ErrorCode {
 /** Every code, for the document. */
 export const errorCodes = Object.keys(catalogue) as readonly ErrorCode[];
 
+/** How a surface's errors look. */
+export type ErrorShape = {
+  body: (error: GatewayError, requestId: string) => object;
+  /** The name of the event that ends a stream with an error; absent where it has none. */
+  event?: string;
+  /** A header for the request id in addition to `x-request-id`. */
+  idHeader?: string;
+};
+
 /** OpenAI's error object with our request id. */
 export function errorBody(error: GatewayError, requestId: string): { error: Record<string, unknown> } {
   return {
@@ -128,3 +137,5 @@ export function errorBody(error: GatewayError, requestId: string): { error: Reco
     },
   };
 }
+
+export const openaiErrors: ErrorShape = { body: errorBody };

@@ -1,6 +1,6 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import type { Gateway } from "../gateway.ts";
-import { errorBody, GatewayError } from "./errors.ts";
+import { type ErrorShape, GatewayError, openaiErrors } from "./errors.ts";
 
 /** A call on its way: the request, its id, its URL's path, and what the path's pattern captured. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
@@ -14,24 +14,28 @@ const challenge = { "www-authenticate": "Bearer" };
  * Serves routes in the gateway's manner: 404, then 405 with `Allow`; OPTIONS is 204 and says
  * nothing to other origins; HEAD is GET without a body; each answer carries `x-request-id` and is kept by no one.
  * @param gateway is told of defects, which are answered as `internal_error`, and of how each call was answered
+ * @param errorsFor chooses the shape of a request's errors; OpenAI's by default
  */
 export function createRouter(
   routes: readonly Route[],
   { report, now, telemetry }: Pick<Gateway, "report" | "now" | "telemetry">,
+  errorsFor: (request: Request) => ErrorShape = () => openaiErrors,
 ): (request: Request) => Promise<Response> {
   return async (request) => {
     const startedAt = now();
     const given = request.headers.get("x-request-id");
     const requestId = given !== null && isLabel(given) ? given : newRequestId();
+    const errors = errorsFor(request);
     let response: Response;
     let code: string | undefined;
     try {
       response = await dispatch(routes, request, requestId);
     } catch (error) {
       code = error instanceof GatewayError ? error.code : "internal_error";
-      response = answerError(error, requestId, report);
+      response = answerError(error, { errors, requestId, report });
     }
     response.headers.set("x-request-id", requestId);
+    if (errors.idHeader) response.headers.set(errors.idHeader, requestId);
     response.headers.set("cache-control", "private, no-store");
     telemetry.request?.({
       method: methods.has(request.method) ? request.method : "other",
@@ -58,11 +62,13 @@ function nameOf(route: Route | undefined): string | undefined {
   return source?.replace(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
 }
 
-function answerError(error: unknown, requestId: string, report: (error: unknown, requestId: string) => void): Response {
+type Answering = { errors: ErrorShape; requestId: string; report: Gateway["report"] };
+
+function answerError(error: unknown, { errors, requestId, report }: Answering): Response {
   const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
   if (known.cause !== undefined) report(known.cause, requestId);
   const headers = { ...(known.status === 401 ? challenge : {}), ...known.options.headers };
-  return Response.json(errorBody(known, requestId), { status: known.status, headers });
+  return Response.json(errors.body(known, requestId), { status: known.status, headers });
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {

@@ -7,8 +7,11 @@ import {
 } from "../../../../scripts/local-stack/services/provider/fixtures.ts";
 import { formatDecimal } from "../../_shared/decimal.ts";
 import { usageCostUsd } from "../../_shared/money.ts";
+import type { StreamReader } from "../answers/stream-reader.ts";
 import { createChatReader } from "../chat/events.ts";
 import { chatFormat } from "../chat/surface.ts";
+import { createMessagesReader } from "../messages/events.ts";
+import { messagesFormat } from "../messages/surface.ts";
 import { createResponsesReader } from "../responses/events.ts";
 import { responsesFormat } from "../responses/surface.ts";
 import { parseAnswer, readEmbeddingUsage, readGeminiUsage } from "../usage/read-usage.ts";
@@ -19,11 +22,7 @@ const usageLimits = { contextWindow: 1_000_000, outputLimit: 100_000, choices: 1
 
 function statedBy({ surface, events, text }: ProviderFixture): StatedUsage | undefined {
   if (events) {
-    const unnamed = { id: "run", model: "m" };
-    const reader =
-      surface === "responses"
-        ? createResponsesReader({ usageLimits })
-        : createChatReader({ usageAsked: true, usageLimits, unnamed });
+    const reader = readerOf(surface);
     reader.push(new TextEncoder().encode(text));
     reader.end();
     const { usage, servedTier } = reader.facts;
@@ -32,7 +31,14 @@ function statedBy({ surface, events, text }: ProviderFixture): StatedUsage | und
   const answer = parseAnswer(text) as Record<string, unknown>;
   if (surface === "embeddings") return readEmbeddingUsage(answer.usage, usageLimits);
   if (surface === "gemini") return readGeminiUsage(answer.usageMetadata, usageLimits)?.usage;
+  if (surface === "messages") return messagesFormat.readAnswer(answer, usageLimits)?.usage;
   return (surface === "responses" ? responsesFormat : chatFormat).readAnswer(answer, usageLimits)?.usage;
+}
+
+function readerOf(surface: ProviderFixture["surface"]): StreamReader {
+  if (surface === "responses") return createResponsesReader({ usageLimits });
+  if (surface === "messages") return createMessagesReader({ usageLimits });
+  return createChatReader({ usageAsked: true, usageLimits, unnamed: { id: "run", model: "m" } });
 }
 
 const stating = fixtures.filter(({ states }) => states !== null);

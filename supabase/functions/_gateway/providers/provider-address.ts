@@ -15,11 +15,10 @@ export function addressOf(provider: Provider, { endpoint, model }: { endpoint: E
 
 /** A path below the base URL, and the header with the provider's key. */
 export function addressAt(
-  { baseUrl, apiKey, apiVersion }: Pick<Provider, "baseUrl" | "apiKey" | "apiVersion">,
+  { baseUrl, apiKey, apiVersion, kind }: Pick<Provider, "baseUrl" | "apiKey" | "apiVersion" | "kind">,
   { path, keyHeader }: EndpointAddress,
 ): Address {
   const query = apiVersion === undefined ? "" : `?api-version=${encodeURIComponent(apiVersion)}`;
-  const headers =
-    apiKey === undefined ? {} : { [keyHeader]: keyHeader === "authorization" ? `Bearer ${apiKey}` : apiKey };
-  return { url: `${baseUrl}${path}${query}`, headers };
+  const key = apiKey === undefined ? {} : { [keyHeader]: keyHeader === "authorization" ? `Bearer ${apiKey}` : apiKey };
+  return { url: `${baseUrl}${path}${query}`, headers: { ...kind.headers, ...key } };
 }

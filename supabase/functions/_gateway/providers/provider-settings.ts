@@ -29,7 +29,14 @@ export type Provider = {
 };
 
 const kindNames = Object.keys(kinds) as [keyof typeof kinds];
-const endpointNames: readonly string[] = ["chat", "responses", "embeddings", "speech"] satisfies Endpoint[];
+const endpointNames: readonly string[] = [
+  "chat",
+  "responses",
+  "messages",
+  "count_tokens",
+  "embeddings",
+  "speech",
+] satisfies Endpoint[];
 const label = z.string().regex(labelPattern, "must be 1 to 128 of A-Z a-z 0-9 . _ : -");
 const externalId = z
   .string()

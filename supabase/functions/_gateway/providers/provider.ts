@@ -14,8 +14,8 @@ import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
-/** What a provider is sent: to which endpoint, and the JSON of it. */
-export type ProviderRequest = { endpoint: Endpoint; body: string };
+/** What a provider is sent: to which endpoint, the JSON of it, and headers in place of the kind's. */
+export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
 export type ProviderCall = {
   /** Where steps and attempts are recorded. */
@@ -189,7 +189,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
   const connection = openConnection(call.clientLeft, { now, deadline, acceptedBy: asking.firstByteBy });
   let dispatched = false;
   try {
-    const { endpoint, body } = call.requestFor(route, provider);
+    const { endpoint, body, headers: own } = call.requestFor(route, provider);
     const { url, headers } = addressOf(provider, { endpoint, model: route.model });
     if (!wasJustReached(provider.baseUrl, now)) {
       await ensureReachable(provider, { limitMs: limits.connectMs, signal: connection.ended(), now });
@@ -203,6 +203,7 @@ async function ask(call: ProviderCall, asking: Asking): Promise<Asked> {
       url,
       {
         ...headers,
+        ...own,
         "content-type": "application/json",
         "accept-encoding": "identity",
         "x-request-id": call.requestId,

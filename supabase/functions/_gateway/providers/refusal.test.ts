@@ -332,3 +332,34 @@ test("an error nested without end, or without a shape, is read all the same", ()
   expect(failureOf(400, deep)).toBe("invalid_request");
   expect(failureOf(400, { error: { code: null, message: 7, details: [null, [[]]] } })).toBe("invalid_request");
 });
+
+// https://platform.claude.com/docs/en/api/errors
+describe("an error of Anthropic's", () => {
+  const body = (type: string, message = "x") => ({ type: "error", error: { type, message }, request_id: "req_1" });
+
+  test.for<[number, string, AttemptFailure]>([
+    [400, "invalid_request_error", "invalid_request"],
+    [401, "authentication_error", "unauthorized"],
+    [402, "billing_error", "payment_required"],
+    [403, "permission_error", "forbidden"],
+    [404, "not_found_error", "not_found"],
+    [413, "request_too_large", "invalid_request"],
+    [429, "rate_limit_error", "rate_limited"],
+    [500, "api_error", "server_error"],
+    [504, "timeout_error", "timeout"],
+    [529, "overloaded_error", "server_error"],
+    // In a stream that has begun with 200.
+    [200, "overloaded_error", "server_error"],
+    [200, "rate_limit_error", "rate_limited"],
+    [200, "billing_error", "payment_required"],
+  ])("with %i %s is %s", ([status, type, failure]) => {
+    expect(failureOf(status, body(type))).toBe(failure);
+  });
+
+  test.for<[string, AttemptFailure]>([
+    ["prompt is too long: 200082 tokens > 200000 maximum", "context_length_exceeded"],
+    ["Your credit balance is too low to access the Anthropic API.", "payment_required"],
+  ])("says what it is in its message: %s", ([message, failure]) => {
+    expect(failureOf(400, body("invalid_request_error", message))).toBe(failure);
+  });
+});

@@ -26,7 +26,7 @@ const rules: readonly Rule[] = [
   {
     failure: "payment_required",
     statuses: [ok, 400, 403, 429],
-    codes: ["insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error"],
+    codes: ["insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "billing_error"],
     message:
       /insufficient (?:account )?(?:balance|credits?|funds|quota)|credit balance is too low|(?:used|run out of) (?:all )?(?:available |your )*credits/,
   },
@@ -69,7 +69,7 @@ const rules: readonly Rule[] = [
   {
     failure: "rate_limited",
     statuses: [ok],
-    codes: ["429", "resource_exhausted"],
+    codes: ["429", "resource_exhausted", "rate_limit_error"],
     message: /^rate limit|too many requests/,
   },
 ];

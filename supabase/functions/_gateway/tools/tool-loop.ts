@@ -167,7 +167,7 @@ async function streamed<Request extends Asked>(
   call: AdmittedCall<Request>,
   { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
 ): Promise<Response> {
-  const { open, model, request, requestId } = call;
+  const { surface, open, model, request, requestId } = call;
   const readerOf = dialect.createReaders(call);
   let reader: StepReader;
 
@@ -194,6 +194,8 @@ async function streamed<Request extends Asked>(
 
   const step = await ask();
   const { waitUntil } = gateway;
-  const stream = relayStream({ step, next, open, requestId, name: model, clientLeft: request.signal, waitUntil });
+  const { errors } = surface;
+  const clientLeft = request.signal;
+  const stream = relayStream({ step, next, open, errors, requestId, name: model, clientLeft, waitUntil });
   return streamedResponse(call, stream);
 }

@@ -32,6 +32,17 @@ export function readCompletionUsage(value: unknown, limits: UsageLimits): Stated
   return statedUsage(value, { ...stated, input, output }, limits);
 }
 
+/**
+ * Reads the usage of Anthropic's messages, whose input excludes cache reads and writes
+ * (https://platform.claude.com/docs/en/build-with-claude/prompt-caching).
+ * @returns undefined where it states too little to charge by
+ */
+export function readMessageUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
+  const { input, output, ...stated } = readStatedCounts(value);
+  if (!isObject(value) || input === undefined || output === undefined) return undefined;
+  return statedUsage(value, { ...stated, input, output }, limits, { cacheIsSeparate: true });
+}
+
 /** What a total has beyond one of its two parts; undefined where that is nothing, or the part is unknown. */
 function difference(total: number, part: number | undefined): number | undefined {
   return part !== undefined && total > part ? total - part : undefined;
@@ -72,9 +83,10 @@ function statedUsage(
   usage: Record<string, unknown>,
   stated: StatedCounts & { input: number; output: number },
   limits: UsageLimits,
+  { cacheIsSeparate = isAnthropic(usage) } = {},
 ): StatedUsage {
   const counts = toTokenCounts(stated, {
-    cacheIsSeparate: isAnthropic(usage),
+    cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
   const held = holdWithinWindow({ ...counts, ...feesOf(usage, stated) }, limits);

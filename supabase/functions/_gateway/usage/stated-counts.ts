@@ -64,6 +64,8 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
   outputDetails: new Map([
     ["audio_tokens", "audioOutput"],
     ["reasoning_tokens", "reasoning"],
+    // Anthropic (`OutputTokensDetails` of github.com/anthropics/anthropic-sdk-typescript)
+    ["thinking_tokens", "reasoning"],
   ]),
 };
 

@@ -1,8 +1,8 @@
 /** What a provider is asked for. A legacy `generate` call is a chat. */
-export type Endpoint = "chat" | "responses" | "embeddings" | "speech";
+export type Endpoint = "chat" | "responses" | "messages" | "count_tokens" | "embeddings" | "speech";
 
 /** The header that carries a key: `Authorization` as a bearer token, the others bare. */
-export type KeyHeader = "authorization" | "api-key" | "x-goog-api-key";
+export type KeyHeader = "authorization" | "api-key" | "x-api-key" | "x-goog-api-key";
 
 /** Where an endpoint is below the base URL. `{model}` stands for the provider's model or deployment. */
 export type EndpointAddress = { path: string; keyHeader: KeyHeader };
@@ -11,6 +11,7 @@ export type Endpoints = Partial<Record<Endpoint, EndpointAddress>>;
 export type KindName =
   | "openai"
   | "azure"
+  | "anthropic"
   | "gemini"
   | "mistral"
   | "deepseek"
@@ -34,6 +35,8 @@ export type ProviderKind = {
   /** Servers of one's own may work without a key. */
   keyRequired: boolean;
   endpoints: Endpoints;
+  /** Sent with every request that has no header of this name. */
+  headers?: Readonly<Record<string, string>>;
   /** Where the doctor reads which models there are. */
   models: ModelLists;
   /** Where the API usually begins on a host that the operator names. */

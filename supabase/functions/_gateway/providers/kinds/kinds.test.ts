@@ -61,6 +61,15 @@ describe("an endpoint's address and key", () => {
       },
     ],
     [
+      "anthropic",
+      {},
+      { "x-api-key": "k", "anthropic-version": "2023-06-01" },
+      {
+        messages: "https://api.anthropic.com/v1/messages",
+        count_tokens: "https://api.anthropic.com/v1/messages/count_tokens",
+      },
+    ],
+    [
       "mistral",
       {},
       bearer,
@@ -396,7 +405,7 @@ describe("a chat", () => {
 });
 
 test("embeddings name no user to a kind that refuses it", () => {
-  const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100);
+  const asked = embeddingsSurface.read({ model: "m", input: "hello", user: "u" }, 100, new Headers());
   const route = { position: 1, provider: "x", model: "upstream", prices: [] };
   const body = (kind: KindName) =>
     JSON.parse(embeddingsSurface.request(asked, { route, provider: providerOf(kind), workspaceId: "w" }).body);

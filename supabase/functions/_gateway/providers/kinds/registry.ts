@@ -1,3 +1,4 @@
+import { anthropic } from "./anthropic.ts";
 import { azure } from "./azure.ts";
 import { bedrock } from "./bedrock.ts";
 import { deepseek } from "./deepseek.ts";
@@ -17,6 +18,7 @@ import { xai } from "./xai.ts";
 export const kinds: Readonly<Record<KindName, ProviderKind>> = {
   openai,
   azure,
+  anthropic,
   gemini,
   mistral,
   deepseek,

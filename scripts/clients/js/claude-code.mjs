@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import { check, model } from "./check.mjs";
+
+const { OPENAI_BASE_URL: baseURL, OPENAI_API_KEY: apiKey, PATH } = process.env;
+const claude = path.resolve("node_modules/@anthropic-ai/claude-code-linux-x64/claude");
+const root = mkdtempSync(path.resolve("claude-code-"));
+const [home, folder] = [path.join(root, "home"), path.join(root, "work")];
+for (const each of [home, folder]) mkdirSync(each);
+const file = path.join(folder, "greeting.txt");
+
+// Nothing but the gateway can be reached.
+const nowhere = "http://127.0.0.1:9";
+const env = {
+  PATH,
+  HOME: home,
+  ANTHROPIC_BASE_URL: baseURL.replace(/\/v1$/, ""),
+  ANTHROPIC_AUTH_TOKEN: apiKey,
+  ANTHROPIC_MODEL: model,
+  ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+  HTTP_PROXY: nowhere,
+  HTTPS_PROXY: nowhere,
+  NO_PROXY: "127.0.0.1,localhost",
+};
+
+async function ask(prompt, ...args) {
+  const running = promisify(execFile)(claude, ["-p", prompt, ...args], { cwd: folder, env });
+  running.child.stdin.end();
+  return (await running).stdout;
+}
+
+try {
+  await check("stream", "answers", async () => {
+    assert.match(await ask("Hello from Claude Code"), /Hello from Claude Code/);
+  });
+
+  await check("tools", "writes and edits a file, and continues the session", async () => {
+    const accept = ["--permission-mode", "acceptEdits"];
+    writeFileSync(file, "hello\n");
+    const change = { file_path: file, old_string: "hello", new_string: "hello Claude" };
+    await ask(`Please call Edit with ${JSON.stringify(change)}`, ...accept);
+    assert.equal(readFileSync(file, "utf8"), "hello Claude\n");
+    const other = { file_path: path.join(folder, "other.txt"), content: "written" };
+    await ask(`Please call Write with ${JSON.stringify(other)}`, ...accept);
+    assert.equal(readFileSync(other.file_path, "utf8"), "written");
+    assert.match(await ask("And again", "--continue"), /And again/);
+  });
+} finally {
+  rmSync(root, { recursive: true, force: true });
+}

@@ -1,0 +1,30 @@
+import type { Behaviour } from "./behaviours.ts";
+import { sseEvent } from "./event-stream.ts";
+
+/** Anthropic's types of errors by status (https://platform.claude.com/docs/en/api/errors). */
+const types: Record<number, string> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  404: "not_found_error",
+  429: "rate_limit_error",
+  500: "api_error",
+  503: "overloaded_error",
+  529: "overloaded_error",
+};
+
+export function messagesError(status: number, message: string): Response {
+  const headers: HeadersInit = status === 429 ? { "retry-after": "1" } : {};
+  return Response.json(errorBody(status, message), { status, headers });
+}
+
+/** The answer that a model made for failing gives. */
+export function messagesFailure(status: Extract<Behaviour["failure"], number>): Response {
+  return messagesError(status, "The demo fails on purpose.");
+}
+
+/** The event that ends a stream which fails after it has begun. */
+export const messagesMidwayError = sseEvent(errorBody(529, "The demo is overloaded."), "error");
+
+function errorBody(status: number, message: string) {
+  return { type: "error", error: { type: types[status], message }, request_id: "req_demo" };
+}

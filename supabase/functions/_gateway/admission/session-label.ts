@@ -1,0 +1,38 @@
+import { isLabel } from "../../_shared/labels.ts";
+
+type Agent = { name: string; header: string; userAgent?: RegExp };
+
+/** By which headers coding agents name their session, in order. */
+const agents: readonly Agent[] = [
+  // https://code.claude.com/docs/en/llm-gateway
+  { name: "claude-code", header: "x-claude-code-session-id" },
+  // codex-rs/codex-api/src/requests/headers.rs of github.com/openai/codex: the second spelling is that of older versions.
+  { name: "codex", header: "session-id", userAgent: /^codex/i },
+  { name: "codex", header: "session_id", userAgent: /^codex/i },
+  // packages/opencode/src/session/llm/request.ts of github.com/sst/opencode
+  { name: "opencode", header: "x-opencode-session" },
+  { name: "opencode", header: "x-session-affinity", userAgent: /\bopencode\// },
+];
+
+/**
+ * Returns the label by which a call's session is grouped: the agent and its id of the session, never the user.
+ * @param ofBody the session that the body names, with its agent
+ */
+export function sessionLabel(headers: Headers, ofBody?: string): string | undefined {
+  const userAgent = headers.get("user-agent") ?? "";
+  const ofHeaders = agents.flatMap(({ name, header, userAgent: pattern }) => {
+    const id = headers.get(header);
+    return id && (pattern?.test(userAgent) ?? true) ? [`${name}:${id}`] : [];
+  });
+  return [...ofHeaders, ...(ofBody === undefined ? [] : [ofBody])].find(isLabel);
+}
+
+/** What Claude Code sends as `metadata.user_id`: `user_<hash>_account_<uuid>_session_<uuid>`, or since 2.1 an object as JSON. */
+const ofText = /_session_([0-9a-f-]{36})$/;
+const ofJson = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
+
+/** Returns the session that Claude Code names in `metadata.user_id`, which also names its user. */
+export function sessionOfUser(userId: string | null | undefined): string | undefined {
+  const id = (ofText.exec(userId ?? "") ?? ofJson.exec(userId ?? ""))?.[1];
+  return id === undefined ? undefined : `claude-code:${id}`;
+}

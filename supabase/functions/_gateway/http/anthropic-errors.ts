@@ -1,0 +1,30 @@
+import type { ErrorShape } from "./errors.ts";
+
+/** Anthropic's types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 are `invalid_request_error`. */
+const types: Readonly<Record<number, string>> = {
+  401: "authentication_error",
+  402: "billing_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+  504: "timeout_error",
+};
+
+/** Anthropic's error object, with our code as a further member. */
+export const anthropicErrors: ErrorShape = {
+  body: (error, requestId) => ({
+    type: "error",
+    error: {
+      type: types[error.status] ?? (error.status >= 500 ? "api_error" : "invalid_request_error"),
+      message: error.message,
+      code: error.code,
+      param: error.options.param ?? null,
+      ...error.options.details,
+    },
+    request_id: requestId,
+  }),
+  event: "error",
+  idHeader: "request-id",
+};

@@ -1,0 +1,80 @@
+import { z } from "zod";
+import type { StreamedAnswer } from "../answers/stream-reader.ts";
+import { isObject } from "../structured/canonical.ts";
+
+type Members = Record<string, unknown>;
+
+/** Puts a streamed message together. */
+export type MessageAssembly = {
+  add: (event: unknown) => void;
+  /** Undefined before the message has begun. */
+  message: () => StreamedAnswer | undefined;
+};
+
+const event = z.looseObject({
+  type: z.string(),
+  index: z.number().int().min(0).max(10_000).optional(),
+  message: z.looseObject({}).optional(),
+  content_block: z.looseObject({}).optional(),
+  delta: z.looseObject({ type: z.string().optional() }).optional(),
+  usage: z.looseObject({}).nullish(),
+});
+
+/** Puts the events of one stream together as the SDK does (src/lib/MessageStream.ts of github.com/anthropics/anthropic-sdk-typescript). */
+export function createMessageAssembly(): MessageAssembly {
+  let message: Members | undefined;
+  const blocks: Members[] = [];
+  const inputs = new Map<number, string>();
+
+  function addDelta(index: number, delta: Members): void {
+    const block = blocks[index];
+    if (!block) return;
+    const append = (member: string) => {
+      block[member] = `${block[member] ?? ""}${delta[member] ?? ""}`;
+    };
+    if (delta.type === "text_delta") append("text");
+    else if (delta.type === "thinking_delta") append("thinking");
+    else if (delta.type === "signature_delta") block.signature = delta.signature;
+    else if (delta.type === "input_json_delta")
+      inputs.set(index, `${inputs.get(index) ?? ""}${delta.partial_json ?? ""}`);
+    else if (delta.type === "citations_delta") {
+      block.citations = [...(Array.isArray(block.citations) ? block.citations : []), delta.citation];
+    }
+  }
+
+  return {
+    add(data) {
+      const { success, data: told } = event.safeParse(data);
+      if (!success) return;
+      const { type, index = 0, delta = {} } = told;
+      if (type === "message_start") message = { ...told.message };
+      else if (type === "content_block_start") blocks[index] = { ...told.content_block };
+      else if (type === "content_block_delta") addDelta(index, delta);
+      else if (type === "message_delta" && message) {
+        const usage = Object.entries(told.usage ?? {}).filter(([, value]) => value !== null);
+        message = { ...message, ...delta, usage: { ...membersOf(message.usage), ...Object.fromEntries(usage) } };
+      }
+    },
+    message() {
+      if (!message) return undefined;
+      const content = blocks.map((block, index) => {
+        const input = inputs.get(index);
+        return input === undefined ? block : { ...block, input: parsed(input) };
+      });
+      return { value: { ...message, content }, said: () => [] };
+    },
+  };
+}
+
+function membersOf(value: unknown): Members {
+  return isObject(value) ? value : {};
+}
+
+/** A call that was cut has input that is not whole. */
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json || "{}");
+  } catch {
+    return json;
+  }
+}

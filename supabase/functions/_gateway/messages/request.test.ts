@@ -1,0 +1,169 @@
+import { describe, expect, test } from "vitest";
+import { parseWithSource } from "../http/source-json.ts";
+import { messagesProviderRequest, readCountTokens, readMessages } from "./request.ts";
+
+const user = (content: unknown) => ({ role: "user", content });
+const hello = { model: "m", max_tokens: 100, messages: [user("hello")] };
+const route = { position: 1, provider: "demo", model: "upstream", prices: [] };
+const none = new Headers();
+
+const read = (body: object, bytes = 1_000, headers = none) => readMessages(body, bytes, headers);
+const sent = (body: object) => JSON.parse(messagesProviderRequest(read(body), { route }).body);
+
+function refusal(body: object, headers = none): { code: string; param?: string } {
+  try {
+    read(body, 1_000, headers);
+  } catch (error) {
+    const { code, options } = error as { code: string; options: { param?: string } };
+    return { code, param: options.param };
+  }
+  throw new Error("not refused");
+}
+
+const search = (fields: object) => ({ type: "web_search_20250305", name: "web_search", ...fields });
+const fetching = (fields: object) => ({ type: "web_fetch_20250910", name: "web_fetch", ...fields });
+const png = { type: "base64", media_type: "image/png", data: "A".repeat(4_000) };
+
+describe("a message's body", () => {
+  test("passes unchanged but for model and platform", () => {
+    const body = {
+      ...hello,
+      system: [{ type: "text", text: "s", cache_control: { type: "ephemeral", ttl: "1h" } }],
+      messages: [
+        user([{ type: "text", text: "t", citations: null }]),
+        {
+          role: "assistant",
+          content: [
+            { type: "thinking", thinking: "h", signature: "s" },
+            { type: "tool_use", id: "t", name: "f", input: { a: 1 } },
+          ],
+        },
+        user([{ type: "tool_result", tool_use_id: "t", content: [{ type: "text", text: "r" }], is_error: false }]),
+      ],
+      tools: [{ name: "f", input_schema: { type: "object" }, eager_input_streaming: true }],
+      tool_choice: { type: "auto", disable_parallel_tool_use: true },
+      thinking: { type: "adaptive", display: "omitted" },
+      output_config: { effort: "high" },
+      context_management: { edits: [{ type: "clear_tool_uses_20250919" }] },
+      metadata: { user_id: "u" },
+      service_tier: "standard_only",
+      stop_sequences: ["x"],
+      top_k: 5,
+      stream: true,
+    };
+    expect(sent({ ...body, platform: {} })).toEqual({ ...body, model: "upstream" });
+  });
+
+  test("keeps numbers and names as they came", () => {
+    const text = `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"2":9223372036854775807,"1":1.0}}]}]}`;
+    const { body } = messagesProviderRequest(read(parseWithSource(text) as object), { route });
+    expect(body).toContain('{"2":9223372036854775807,"1":1.0}');
+  });
+
+  test("leaves out members that the API does not have, and names them", () => {
+    const { ignored } = read({ ...hello, top_a: 1, diagnostics: { previous_message_id: "msg_1" } });
+    expect(ignored).toEqual(["top_a", "diagnostics"]);
+    expect(sent({ ...hello, top_a: 1 })).not.toHaveProperty("top_a");
+  });
+
+  test.for<[string, object]>([
+    ["container", { container: "c" }],
+    ["mcp_servers", { mcp_servers: [] }],
+    ["inference_geo", { inference_geo: "us" }],
+    ["speed", { speed: "fast" }],
+    ["fallbacks", { fallbacks: [{ model: "other" }] }],
+    ["service_tier", { service_tier: "priority" }],
+    ["context_management.edits.0.type", { context_management: { edits: [{ type: "compact_20260112" }] } }],
+    ["tools.0.type", { tools: [{ type: "code_execution_20250825", name: "code_execution" }] }],
+    ["tools.1.type", { tools: [search({ max_uses: 1 }), { type: "advisor_20260301", name: "advisor", model: "m" }] }],
+    ["tools.0.type", { tools: [{ type: "mcp_toolset", mcp_server_name: "s" }] }],
+    [
+      "messages.0.content.0.source.file_id",
+      { messages: [user([{ type: "image", source: { type: "file", file_id: "f" } }])] },
+    ],
+    [
+      "messages.0.content.0.source.url",
+      { messages: [user([{ type: "document", source: { type: "url", url: "https://a.test" } }])] },
+    ],
+    ["messages.0.content.0.type", { messages: [user([{ type: "container_upload", file_id: "f" }])] }],
+  ])("is refused for %s, which costs unpriced money or keeps state", ([param, fields]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "unsupported_parameter", param });
+  });
+
+  test.for<[string, object]>([
+    ["max_tokens", { max_tokens: undefined }],
+    ["max_tokens", { max_tokens: 128_001 }],
+    ["max_tokens", { max_tokens: -1 }],
+    ["messages", { messages: [] }],
+    ["metadata.user_id", { metadata: { user_id: "u".repeat(513) } }],
+    ["platform.max_steps", { platform: { max_steps: 2 } }],
+    ["tools.0.max_uses", { tools: [search({})] }],
+    ["tools.0.max_uses", { tools: [search({ max_uses: 101 })] }],
+    ["tools.0.max_content_tokens", { tools: [fetching({ max_uses: 1 })] }],
+    ["tools.0.input_schema", { tools: [{ name: "f" }] }],
+    [
+      "messages.0.content.0.source.url",
+      { messages: [user([{ type: "image", source: { type: "url", url: "http://a.test" } }])] },
+    ],
+  ])("is invalid for %s", ([param, fields]) => {
+    expect(refusal({ ...hello, ...fields })).toEqual({ code: "invalid_request", param });
+  });
+
+  test.for([0, 128_000])("takes max_tokens of %i", (max_tokens) => {
+    expect(read({ ...hello, max_tokens })).toMatchObject({ outputLimit: max_tokens });
+  });
+});
+
+describe("what a message reserves", () => {
+  test("is its text, four images for each, and the output limit", () => {
+    const image = { type: "image", source: png };
+    const messages = [
+      user([
+        image,
+        { type: "document", source: { type: "content", content: [image] } },
+        { type: "tool_result", tool_use_id: "t", content: [image] },
+      ]),
+    ];
+    expect(read({ ...hello, messages }, 20_000)).toMatchObject({ images: 12, inputBytes: 8_000, outputLimit: 100 });
+    const linked = [user([{ type: "image", source: { type: "url", url: "https://a.test/x" } }])];
+    expect(read({ ...hello, messages: linked }, 300)).toMatchObject({ images: 4, inputBytes: 300 });
+  });
+
+  test("counts each search as a fee, and the conversation as often as it is read", () => {
+    expect(read({ ...hello, tools: [search({ max_uses: 2 })] }, 900)).toMatchObject({
+      feeRequests: 2,
+      inputReads: 3,
+      inputBytes: (900 + 2 * 12_000 * 3) * 3,
+    });
+    const fetched = read({ ...hello, tools: [fetching({ max_uses: 1, max_content_tokens: 500 })] }, 900);
+    expect([fetched.feeRequests, fetched.inputBytes]).toEqual([undefined, (900 + 500 * 3) * 2]);
+  });
+
+  test("is nothing for a count of tokens", () => {
+    const { max_tokens, ...prompt } = hello;
+    const count = readCountTokens(prompt, 5_000, none);
+    expect(count).toMatchObject({ inputBytes: 0, outputLimit: 0, images: 0 });
+  });
+});
+
+describe("the headers that a provider gets", () => {
+  const headersOf = (headers: Record<string, string>) =>
+    messagesProviderRequest(read(hello, 100, new Headers(headers)), { route }).headers;
+
+  test("are the version and the betas, and no others", () => {
+    const passed = { "anthropic-version": "2023-06-01", "anthropic-beta": "a-2025-01-01,b-2025-02-02" };
+    expect(headersOf({ ...passed, "x-stainless-lang": "js", authorization: "Bearer k", "x-api-key": "k" })).toEqual(
+      passed,
+    );
+    expect(headersOf({})).toEqual({});
+  });
+
+  test.for<[string, string]>([
+    ["anthropic-version", "2023 06 01"],
+    ["anthropic-version", "1".repeat(33)],
+    ["anthropic-beta", "a;b"],
+    ["anthropic-beta", "a".repeat(2_049)],
+  ])("are refused where %s is malformed: %s", ([name, value]) => {
+    expect(refusal(hello, new Headers({ [name]: value }))).toEqual({ code: "invalid_request", param: name });
+  });
+});

@@ -1,0 +1,141 @@
+import { Buffer } from "node:buffer";
+import { GatewayError } from "../http/errors.ts";
+import { parseOpenBody } from "../http/parse-body.ts";
+import { stringifyWithSource } from "../http/source-json.ts";
+import type { ProviderRequest } from "../providers/provider.ts";
+import type { Asked, ProviderTarget } from "../surface.ts";
+import { estimateTokens } from "../usage/estimate.ts";
+import { imageTokens } from "../usage/media.ts";
+import { imagesIn } from "./content.ts";
+import {
+  type CountTokensRequest,
+  countTokensSchema,
+  type MessagesRequest,
+  messagesSchema,
+  refusedMembers,
+} from "./schema.ts";
+import { refuseTools, serverToolUse } from "./tools.ts";
+
+/** What a message is asked for, and what it may cost at most. */
+export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
+/** Whose tokens are counted. */
+export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
+
+/**
+ * An image has at most 4,784 tokens (https://platform.claude.com/docs/en/build-with-claude/vision), and admission reserves
+ * 1,500 for each that it is asked for.
+ */
+const imagesEach = 4;
+/** What admission reserves as one token. */
+const bytesPerToken = 3;
+
+/**
+ * Checks a parsed body against the allow-list.
+ * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
+ */
+export function readMessages(value: unknown, bodyBytes: number, headers: Headers): Messages {
+  const { request, others } = parseOpenBody(messagesSchema, value, refusedMembers);
+  const input = measure(request, bodyBytes);
+  return {
+    request,
+    headers: readHeaders(headers),
+    ignored: Object.keys(others),
+    model: request.model,
+    stream: request.stream === true,
+    outputLimit: request.max_tokens,
+    sizeFields: { input: "messages", output: "max_tokens" },
+    choices: 1,
+    audio: false,
+    ...input,
+  };
+}
+
+/**
+ * Reads a request to count tokens. Nothing is charged for it, so nothing is reserved.
+ * @throws GatewayError as `readMessages` does
+ */
+export function readCountTokens(value: unknown, _: number, headers: Headers): CountTokens {
+  const { request, others } = parseOpenBody(countTokensSchema, value, refusedMembers);
+  refuseTools(request.tools ?? []);
+  return {
+    request,
+    headers: readHeaders(headers),
+    ignored: Object.keys(others),
+    model: request.model,
+    stream: false,
+    outputLimit: 0,
+    sizeFields: { input: "messages" },
+    choices: 1,
+    audio: false,
+    images: 0,
+    inputBytes: 0,
+    inputEstimate: { input_tokens: 0, output_tokens: 0 },
+  };
+}
+
+/** Counts the input. A server tool has the model read the whole conversation again, with what the tool brought. */
+function measure(
+  { messages, tools = [] }: MessagesRequest,
+  bodyBytes: number,
+): Pick<Asked, "images" | "inputBytes" | "inputEstimate" | "feeRequests" | "inputReads"> {
+  refuseTools(tools);
+  const images = imagesIn(messages);
+  const data = images.flatMap((source) => (source.type === "base64" ? [source] : []));
+  const textBytes = bodyBytes - data.reduce((sum, source) => sum + Buffer.byteLength(source.data), 0);
+  const image_input_tokens = images.reduce((sum, source) => {
+    const url = source.type === "base64" ? `data:${source.media_type};base64,${source.data}` : "";
+    return sum + imageTokens(url);
+  }, 0);
+  const { searches, uses, addedTokens } = serverToolUse(tools);
+  const inputReads = uses + 1;
+  return {
+    images: images.length * imagesEach * inputReads,
+    inputBytes: (textBytes + addedTokens * bytesPerToken) * inputReads,
+    inputReads,
+    inputEstimate: {
+      input_tokens: estimateTokens(textBytes) + image_input_tokens,
+      ...(image_input_tokens > 0 ? { image_input_tokens } : {}),
+      output_tokens: 0,
+    },
+    ...(searches > 0 ? { feeRequests: searches } : {}),
+  };
+}
+
+const versionPattern = /^[A-Za-z0-9.-]{1,32}$/;
+const betaPattern = /^[A-Za-z0-9._,: -]{1,2048}$/;
+
+/** Reads the headers that a provider gets. @throws GatewayError `invalid_request` naming one that is malformed */
+function readHeaders(headers: Headers): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const [name, pattern] of [
+    ["anthropic-version", versionPattern],
+    ["anthropic-beta", betaPattern],
+  ] as const) {
+    const value = headers.get(name);
+    if (value === null) continue;
+    if (!pattern.test(value)) {
+      throw new GatewayError("invalid_request", { param: name, message: `The header ${name} is malformed.` });
+    }
+    passed[name] = value;
+  }
+  return passed;
+}
+
+/** What a provider is asked: the client's fields, with the route's model. */
+export function messagesProviderRequest(call: Messages, { route }: Pick<ProviderTarget, "route">): ProviderRequest {
+  return { endpoint: "messages", ...passOn(call, route) };
+}
+
+export function countTokensProviderRequest(
+  call: CountTokens,
+  { route }: Pick<ProviderTarget, "route">,
+): ProviderRequest {
+  return { endpoint: "count_tokens", ...passOn(call, route) };
+}
+
+function passOn(
+  { request: { platform, ...fields }, headers }: Messages | CountTokens,
+  { model }: { model: string },
+): Omit<ProviderRequest, "endpoint"> {
+  return { body: stringifyWithSource({ ...fields, model }), headers };
+}

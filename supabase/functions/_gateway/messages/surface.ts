@@ -1,0 +1,85 @@
+import { z } from "zod";
+import { sessionOfUser } from "../admission/session-label.ts";
+import { answerCall } from "../answers/answer-call.ts";
+import { anthropicErrors } from "../http/anthropic-errors.ts";
+import { bodyLimits } from "../http/body.ts";
+import type { AnswerFormat, Surface } from "../surface.ts";
+import { readMessageUsage, readTier } from "../usage/read-usage.ts";
+import { createMessageAssembly } from "./assembly.ts";
+import { createMessagesReader } from "./events.ts";
+import { replayMessage } from "./replay.ts";
+import {
+  type CountTokens,
+  countTokensProviderRequest,
+  type Messages,
+  messagesProviderRequest,
+  readCountTokens,
+  readMessages,
+} from "./request.ts";
+
+/** `POST /v1/messages`. */
+export const messagesSurface: Surface<Messages> = {
+  feature: "messages",
+  kind: "chat",
+  endpoint: "messages",
+  keyHeader: "x-api-key",
+  errors: anthropicErrors,
+  limitBytes: bodyLimits.text,
+  read: readMessages,
+  session: ({ request }) => sessionOfUser(request.metadata?.user_id),
+  request: messagesProviderRequest,
+  replayStream: replayMessage,
+  answer: (gateway, call) => answerCall(gateway, call, messagesFormat),
+};
+
+/** A message, as far as it is read here. */
+export const messageAnswer = z.looseObject({
+  type: z.literal("message"),
+  content: z.array(z.unknown()),
+  usage: z.looseObject({ service_tier: z.unknown().optional() }).optional(),
+});
+
+/** The texts of a whole message that are output. A tool's input is an object, whose strings have names of their own. */
+const wholeTexts = /"(?!(?:id|type|role|model|stop_reason|stop_sequence|signature|service_tier)")[^"\\]*"\s*:\s*"/g;
+
+/** How messages are read, whole or streamed. */
+export const messagesFormat: AnswerFormat<Messages> = {
+  readAnswer(value, limits) {
+    const { success, data } = messageAnswer.safeParse(value);
+    if (!success) return undefined;
+    const { usage } = data;
+    return {
+      usage: readMessageUsage(usage, limits),
+      servedTier: usage && readTier(usage),
+      output: wholeTexts,
+    };
+  },
+  createReader({ open, usageLimits }) {
+    return createMessagesReader({ usageLimits, assembly: open.run.capture ? createMessageAssembly() : undefined });
+  },
+};
+
+/** `POST /v1/messages/count_tokens`: admitted like a call, and free (https://platform.claude.com/docs/en/build-with-claude/token-counting). */
+export const countTokensSurface: Surface<CountTokens> = {
+  feature: "count_tokens",
+  kind: "chat",
+  endpoint: "count_tokens",
+  keyHeader: "x-api-key",
+  errors: anthropicErrors,
+  limitBytes: bodyLimits.text,
+  read: readCountTokens,
+  request: countTokensProviderRequest,
+  answer: (gateway, call) => answerCall(gateway, call, countFormat),
+};
+
+export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) });
+
+const nothing = /(?!)/g;
+
+/** The tokens that were counted were not used. */
+const countFormat: AnswerFormat<CountTokens> = {
+  readAnswer: (value) =>
+    tokenCount.safeParse(value).success
+      ? { usage: { counts: { input_tokens: 0, output_tokens: 0 } }, output: nothing }
+      : undefined,
+};

@@ -1,0 +1,95 @@
+import { z } from "zod";
+import { unsupported } from "../http/parse-body.ts";
+import { jsonObject } from "../text-fields.ts";
+
+/** Types end in the day of their version (the type `ToolUnion` of github.com/anthropics/anthropic-sdk-typescript). */
+const dated = (name: string) => new RegExp(`^${name}_\\d{8}$`);
+
+/** Anthropic's tools that the client runs, and those that search the request's own tools: they cost tokens alone. */
+const clientTypes = [
+  dated("bash"),
+  dated("text_editor"),
+  dated("memory"),
+  dated("computer"),
+  dated("computer_toolset"),
+  dated("browser_toolset"),
+  /^tool_search_tool_(?:regex|bm25)(?:_\d{8})?$/,
+];
+const searchType = dated("web_search");
+const fetchType = dated("web_fetch");
+
+const mostUses = 100;
+const mostFetchedTokens = 1_000_000;
+const uses = z
+  .number({ error: "State how often the tool may run: the reservation counts on it." })
+  .int()
+  .min(1)
+  .max(mostUses);
+
+/** A tool of the client's own. */
+const customTool = z.looseObject({
+  type: z.literal("custom").nullish(),
+  name: z.string().min(1).max(128),
+  input_schema: jsonObject,
+});
+const clientTool = z.looseObject({ type: z.string() });
+/** Each search has a fee, so the request names the most of them. */
+const searchTool = z.looseObject({ max_uses: uses });
+/** What is fetched counts as input, so the request names the most of it. */
+const fetchTool = z.looseObject({
+  max_uses: uses,
+  max_content_tokens: z
+    .number({ error: "State the most tokens of a page: the reservation counts on it." })
+    .int()
+    .min(1)
+    .max(mostFetchedTokens),
+});
+
+type Tool = { type?: string | null | undefined } & Record<string, unknown>;
+
+/** A tool of a request. Its type alone decides the other members, so that an error names the one at fault. */
+export const tool = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
+  const { error } = schemaOf(value).safeParse(value);
+  for (const { message, path } of error?.issues ?? []) context.addIssue({ code: "custom", message, path });
+});
+
+function schemaOf({ type }: Tool): z.ZodType {
+  if (type == null || type === "custom") return customTool;
+  if (searchType.test(type)) return searchTool;
+  return fetchType.test(type) ? fetchTool : clientTool;
+}
+
+const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
+
+/**
+ * Refuses tools that run at the provider and have no price here, or keep state there, and types that are not known.
+ * @throws GatewayError `unsupported_parameter`
+ */
+export function refuseTools(tools: readonly Tool[]): void {
+  const at = tools.findIndex(({ type }) => type != null && !servedTypes.some((pattern) => pattern.test(type)));
+  if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
+}
+
+/** What a request's server tools may use. */
+export type ServerToolUse = { searches: number; uses: number; addedTokens: number };
+
+/**
+ * Tokens of a search's results at most: Anthropic publishes no limit, and its example has 6,039 input tokens after one search
+ * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
+ */
+const searchResultTokens = 12_000;
+
+/** Returns how often server tools may run, and the most tokens that they add to the conversation. */
+export function serverToolUse(tools: readonly Tool[]): ServerToolUse {
+  const total = { searches: 0, uses: 0, addedTokens: 0 };
+  for (const each of tools) {
+    const count = Number(each.max_uses ?? 0);
+    if (searchType.test(each.type ?? "")) {
+      total.searches += count;
+      total.addedTokens += count * searchResultTokens;
+    } else if (fetchType.test(each.type ?? "")) total.addedTokens += count * Number(each.max_content_tokens);
+    else continue;
+    total.uses += count;
+  }
+  return total;
+}

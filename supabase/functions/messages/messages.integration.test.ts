@@ -1,0 +1,370 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import Anthropic from "@anthropic-ai/sdk";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Account } from "../../tests/ai-gateway-tenant.ts";
+import { createMessagesTenant, type MessagesTenant } from "../../tests/messages-tenant.ts";
+
+let tenant: MessagesTenant;
+beforeAll(async () => {
+  tenant = await createMessagesTenant();
+});
+afterAll(() => tenant.close());
+
+type Params = Anthropic.MessageCreateParamsNonStreaming;
+type WithPlatform = { platform?: { billed_credits: number; usage: object; run_id: string } };
+
+const newId = () => `it-${randomUUID()}`;
+const named = (requestId: string, headers: Record<string, string> = {}) => ({
+  headers: { "x-request-id": requestId, ...headers },
+});
+const body = (content: Anthropic.MessageParam["content"], fields: Partial<Params> = {}): Params => ({
+  model: "demo-messages",
+  max_tokens: 1_000,
+  messages: [{ role: "user", content }],
+  ...fields,
+});
+const weather: Anthropic.Tool = { name: "weather", input_schema: { type: "object", properties: {} } };
+const search: Anthropic.WebSearchTool20250305 = { type: "web_search_20250305", name: "web_search", max_uses: 3 };
+/** Text of its own for each call, which no cache has. */
+const cached = (ttl: "5m" | "1h", mark = randomUUID()): Anthropic.TextBlockParam[] => [
+  { type: "text", text: `${mark} ${"long ".repeat(400)}`, cache_control: { type: "ephemeral", ttl } },
+];
+
+/** The run costs what the provider bills, to the last digit, and the ledger says the same. */
+function expectBilled({ run, truth, charged }: Account): void {
+  const used = truth.at(-1)?.usage;
+  expect(run).toMatchObject({
+    input_tokens: used?.input,
+    cached_input_tokens: used?.cachedInput,
+    output_tokens: used?.output,
+  });
+  expect(run.cost_usd).toBe(truth.at(-1)?.billedUsd);
+  expect(charged).toBe(run.billed_credits);
+}
+
+async function whole(requestId: string, params: Params): Promise<Anthropic.Message & WithPlatform> {
+  return (await tenant.anthropic.messages.create(params, named(requestId))) as Anthropic.Message & WithPlatform;
+}
+
+async function streamed(requestId: string, params: Params): Promise<Anthropic.Message & WithPlatform> {
+  const stream = tenant.anthropic.messages.stream(params, named(requestId));
+  let last: WithPlatform = {};
+  for await (const event of stream) last = event as WithPlatform;
+  return Object.assign(await stream.finalMessage(), { platform: last.platform });
+}
+
+describe.for([
+  ["whole", whole],
+  ["streamed", streamed],
+] as const)("a message that is answered %s", ([how, ask]) => {
+  test.for<[string, () => Partial<Params> & { content?: string }]>([
+    ["plain", () => ({})],
+    ["with thinking", () => ({ thinking: { type: "enabled", budget_tokens: 1_024 }, max_tokens: 2_000 })],
+    ["with a tool", () => ({ content: 'call weather with {"city":"Rome"}', tools: [weather] })],
+    ["that writes a cache for 5 minutes", () => ({ system: cached("5m") })],
+    ["that writes a cache for an hour", () => ({ system: cached("1h") })],
+    ["with two searches", () => ({ content: "search 2", tools: [search] })],
+    ["that is cut by its limit", () => ({ max_tokens: 5 })],
+  ])("%s costs what the provider bills", async ([, fields]) => {
+    const requestId = newId();
+    const { content = "hello there", ...params } = fields();
+    const answer = await ask(requestId, body(content, params));
+    const account = await tenant.accountOf(requestId);
+    expect(account.run).toMatchObject({
+      status: "succeeded",
+      usage_source: "provider",
+      feature: "messages",
+      streamed: how === "streamed",
+      served_tier: "standard",
+    });
+    expectBilled(account);
+    expect(answer.usage.output_tokens).toBe(account.run.output_tokens);
+    expect(answer.platform?.billed_credits).toBe(Number(account.run.billed_credits));
+    expect(Number(account.run.cost_usd)).toBeLessThanOrEqual(Number(account.run.reserved_usd));
+  });
+
+  test("reads what an earlier one wrote to the cache", async () => {
+    const system = cached("5m");
+    await ask(newId(), body("first", { system }));
+    const requestId = newId();
+    const answer = await ask(requestId, body("second", { system }));
+    expect(answer.usage.cache_read_input_tokens).toBeGreaterThan(100);
+    expectBilled(await tenant.accountOf(requestId));
+  });
+
+  test("calls a tool and takes its result back", async () => {
+    const question = body('call weather with {"city":"Rome"}', { tools: [weather] });
+    const called = await ask(newId(), question);
+    expect(called.stop_reason).toBe("tool_use");
+    const use = called.content.find(({ type }) => type === "tool_use") as Anthropic.ToolUseBlock;
+    expect([use.name, use.input]).toEqual(["weather", { city: "Rome" }]);
+    const result = { type: "tool_result" as const, tool_use_id: use.id, content: "sunny" };
+    const messages: Anthropic.MessageParam[] = [
+      ...question.messages,
+      { role: "assistant", content: called.content as Anthropic.ContentBlockParam[] },
+      { role: "user", content: [result] },
+    ];
+    const after = await ask(newId(), { ...question, messages });
+    expect(JSON.stringify(after.content)).toContain("sunny");
+  });
+
+  test.for([
+    ["a refusal", "demo-filtered", "hello", "refusal"],
+    ["a turn that is paused", "demo-messages", "[[pause]] hello", "pause_turn"],
+  ] as const)("%s is charged like an answer", async ([, provider, content, stop]) => {
+    const requestId = newId();
+    const model = await tenant.addModel(provider);
+    expect((await ask(requestId, body(content, { model }))).stop_reason).toBe(stop);
+    expectBilled(await tenant.accountOf(requestId));
+  });
+});
+
+describe("a stream", () => {
+  async function collect(requestId: string, params: Params, leaveAfter = Number.POSITIVE_INFINITY) {
+    const stream = await tenant.anthropic.messages.create({ ...params, stream: true }, named(requestId));
+    let events = 0;
+    let failure: unknown;
+    try {
+      for await (const _ of stream) if (++events === leaveAfter) break;
+    } catch (error) {
+      failure = error;
+    }
+    return { failure, account: await tenant.accountOf(requestId) };
+  }
+
+  test.for(["demo-error-midway", "demo-cut"])("of %s ends in one error, and is charged what came", async (provider) => {
+    const requestId = newId();
+    const model = await tenant.addModel(provider);
+    const { failure, account } = await collect(requestId, body("[[words=20 pace=5]]", { model, system: cached("1h") }));
+    expect(failure).toBeInstanceOf(Anthropic.APIError);
+    expect(failure).toMatchObject({ error: { type: "error", error: { type: "api_error", code: "provider_error" } } });
+    expect(account.run).toMatchObject({ status: "failed", error_code: "provider_error" });
+    expectBilled(account);
+  });
+
+  test("that its client leaves is cancelled at the provider, and charged what came", async () => {
+    const requestId = newId();
+    const model = await tenant.addModel("demo-stall");
+    const content = "[[words=40]]";
+    const stream = await tenant.anthropic.messages.create(
+      { ...body(content, { model, system: cached("5m") }), stream: true },
+      named(requestId),
+    );
+    const leave = sleep(300).then(() => stream.controller.abort());
+    for await (const _ of stream);
+    await leave;
+    const account = await tenant.accountOf(requestId);
+    expect(account.run).toMatchObject({ status: "cancelled", http_status: 499 });
+    expect(account.truth).toMatchObject([{ aborted: true }]);
+    expect(account.run.output_tokens).toBeGreaterThan(0);
+    expectBilled(account);
+  });
+
+  test("moves on to the next route where the provider is overloaded", async () => {
+    const requestId = newId();
+    const model = await tenant.addModel("demo-error-529", "demo-messages");
+    const { failure, account } = await collect(requestId, body("hello", { model }));
+    expect(failure).toBeUndefined();
+    expect(account.run.attempts?.map(({ failure: why }) => why ?? null)).toEqual(["server_error", null]);
+    expectBilled(account);
+  });
+});
+
+describe("a count of tokens", () => {
+  test("is the provider's, and costs nothing", async () => {
+    const requestId = newId();
+    const { max_tokens, ...prompt } = body("hello there", { system: "Be brief.", tools: [weather] });
+    const { input_tokens } = await tenant.anthropic.messages.countTokens(prompt, named(requestId));
+    const answer = await tenant.anthropic.messages.create({ ...prompt, max_tokens });
+    expect(input_tokens).toBe(answer.usage.input_tokens);
+    const { run, charged, truth } = await tenant.accountOf(requestId);
+    expect(run).toMatchObject({ status: "succeeded", feature: "count_tokens", input_tokens: 0, output_tokens: 0 });
+    expect([Number(run.cost_usd), Number(charged)]).toEqual([0, 0]);
+    expect(truth).toMatchObject([{ status: 200, billedUsd: null }]);
+  });
+});
+
+describe("the credential of a message", () => {
+  const send = (headers: Record<string, string>, path = "/messages") =>
+    fetch(`${tenant.client.baseURL}${path}`, {
+      method: path === "/messages" ? "POST" : "GET",
+      headers: { "content-type": "application/json", ...headers },
+      ...(path === "/messages" ? { body: JSON.stringify(body("hello")) } : {}),
+    });
+
+  test("is in either header, or the same in both", async () => {
+    const bearer = { authorization: `Bearer ${tenant.key}` };
+    for (const headers of [bearer, { "x-api-key": tenant.key }, { ...bearer, "x-api-key": tenant.key }]) {
+      expect((await send(headers)).status).toBe(200);
+    }
+  });
+
+  test("is refused where the headers differ", async () => {
+    for (const headers of [
+      { authorization: `Bearer ${tenant.key}`, "x-api-key": "other" },
+      { authorization: "Bearer other", "x-api-key": tenant.key },
+      { authorization: "Basic other", "x-api-key": tenant.key },
+    ]) {
+      const answer = await send(headers);
+      expect([answer.status, await answer.json()]).toMatchObject([401, { error: { type: "authentication_error" } }]);
+    }
+  });
+
+  test("is in x-api-key on no other path without Anthropic's version", async () => {
+    const key = { "x-api-key": tenant.key };
+    expect((await send(key, "/models")).status).toBe(401);
+    expect((await send(key, "/key")).status).toBe(401);
+    expect((await send({ ...key, "anthropic-version": "2023-06-01" }, "/models")).status).toBe(200);
+  });
+});
+
+describe("errors", () => {
+  test.for<[string, () => Promise<unknown>, { new (...args: never[]): Error }, object]>([
+    [
+      "a field out of range",
+      () => whole(newId(), body("x", { max_tokens: -1 })),
+      Anthropic.BadRequestError,
+      { status: 400, type: "invalid_request_error" },
+    ],
+    [
+      "an unknown key",
+      () => tenant.anthropic.withOptions({ apiKey: "nonsense" }).messages.create(body("x")),
+      Anthropic.AuthenticationError,
+      { status: 401, type: "authentication_error" },
+    ],
+    [
+      "an unknown model",
+      () => whole(newId(), body("x", { model: "no-such-model" })),
+      Anthropic.NotFoundError,
+      { status: 404, type: "not_found_error" },
+    ],
+    [
+      "a model that is not served here",
+      () => whole(newId(), body("x", { model: "demo-chat" })),
+      Anthropic.NotFoundError,
+      { status: 404, error: { error: { code: "endpoint_not_served" } } },
+    ],
+    [
+      "a body that is too large",
+      () => whole(newId(), body("x".repeat(9 * 1024 * 1024))),
+      Anthropic.APIError,
+      { status: 413, type: "request_too_large" },
+    ],
+    [
+      "a provider that fails",
+      async () => whole(newId(), body("x", { model: await tenant.addModel("demo-error-500") })),
+      Anthropic.InternalServerError,
+      { status: 502, type: "api_error", error: { error: { code: "provider_error" } } },
+    ],
+    [
+      "a provider at its limit",
+      async () => whole(newId(), body("x", { model: await tenant.addModel("demo-error-429") })),
+      Anthropic.RateLimitError,
+      { status: 429, type: "rate_limit_error" },
+    ],
+  ])("are those of the client for %s", async ([, call, expected, members]) => {
+    const failure = await call().then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(failure).toBeInstanceOf(expected);
+    expect(failure).toMatchObject(members);
+  });
+
+  test("say what is missing where the balance is used up", async () => {
+    const poor = await createMessagesTenant();
+    await poor.db.query("update ai.credit_accounts set balance = 0 where workspace_id = $1", [poor.workspaceId]);
+    const failure = await poor.anthropic.messages.create(body("x")).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ status: 402, type: "billing_error" });
+    await poor.close();
+  });
+
+  test("have the request's id in Anthropic's header and body", async () => {
+    const requestId = newId();
+    const failure = await whole(requestId, body("x", { model: "no-such-model" })).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ requestID: requestId, error: { request_id: requestId } });
+  });
+});
+
+test("an answer of an idempotency key is replayed, whole and as a stream", async () => {
+  await tenant.db.query(
+    `insert into ai.workspace_policies (workspace_id, content_capture) values ($1, true)
+     on conflict (workspace_id) do update set content_capture = true`,
+    [tenant.workspaceId],
+  );
+  const key = newId();
+  const params = body('call weather with {"city":"Rome"}', {
+    tools: [weather],
+    thinking: { type: "enabled", budget_tokens: 1_024 },
+    max_tokens: 2_000,
+  });
+  const requestId = newId();
+  const options = named(requestId, { "idempotency-key": key });
+  const first = await tenant.anthropic.messages.stream(params, options).finalMessage();
+  await tenant.accountOf(requestId);
+  const replayed = await tenant.anthropic.messages.stream(params, options).finalMessage();
+  expect(replayed).toEqual(first);
+});
+
+describe("the session of an agent", () => {
+  const session = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
+
+  test.for<[string, Partial<Params>, Record<string, string>]>([
+    ["a header", {}, { "x-claude-code-session-id": session }],
+    ["the user's id", { metadata: { user_id: `user_${"a".repeat(64)}_account__session_${session}` } }, {}],
+    ["the user's id as JSON", { metadata: { user_id: JSON.stringify({ device_id: "d", session_id: session }) } }, {}],
+  ])("in %s labels the run", async ([, fields, headers]) => {
+    const requestId = newId();
+    await tenant.anthropic.messages.create(body("hello", fields), named(requestId, headers));
+    expect((await tenant.accountOf(requestId)).run.entity_id).toBe(`claude-code:${session}`);
+  });
+
+  test("gives way to a label of the call's own", async () => {
+    const requestId = newId();
+    const headers = { "x-claude-code-session-id": session, "X-Platform-Entity-Id": "customer-1" };
+    await tenant.anthropic.messages.create(body("hello"), named(requestId, headers));
+    expect((await tenant.accountOf(requestId)).run.entity_id).toBe("customer-1");
+  });
+});
+
+describe("models", () => {
+  test("are listed in Anthropic's shape for its clients, and in OpenAI's for others", async () => {
+    const { data } = await tenant.anthropic.models.list();
+    expect(data.find(({ id }) => id === "demo-messages")).toEqual({
+      type: "model",
+      id: "demo-messages",
+      display_name: "Demo messages",
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+    });
+    const others = (await tenant.client.models.list()).data;
+    expect(others.map(({ id }) => id)).toEqual(data.map(({ id }) => id));
+    const { platform } = others.find(({ id }) => id === "demo-messages") as unknown as {
+      platform: { endpoints: string[] };
+    };
+    expect(platform.endpoints).toEqual(["/v1/messages"]);
+  });
+
+  test("are read one by one, and an unknown one is Anthropic's error", async () => {
+    expect(await tenant.anthropic.models.retrieve("demo-chat")).toMatchObject({ type: "model", id: "demo-chat" });
+    await expect(tenant.anthropic.models.retrieve("no-such-model")).rejects.toMatchObject({
+      status: 404,
+      type: "not_found_error",
+    });
+  });
+});
+
+test("a search is refused where the model has no price for it", async () => {
+  const model = await tenant.addModel("demo-messages");
+  await tenant.db.query("update ai.model_prices set valid = tstzrange(lower(valid), now()) where model_id = $1", [
+    model,
+  ]);
+  await tenant.db.query(
+    `insert into ai.model_prices (model_id, provider_id, valid, input_usd_per_million, output_usd_per_million)
+     values ($1, 'demo_messages', tstzrange(now(), null), 3, 15)`,
+    [model],
+  );
+  const failure = await whole(newId(), body("search 1", { model, tools: [search] })).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ status: 400, error: { error: { code: "unsupported_parameter", param: "tools" } } });
+  expect((await whole(newId(), body("hello", { model }))).stop_reason).toBe("end_turn");
+});

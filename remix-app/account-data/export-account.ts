@@ -23,6 +23,8 @@ const lists = [
   "openidCodes",
   "deviceLogins",
   "openidConsents",
+  "agentConnections",
+  "agentAccess",
   "runs",
 ] as const;
 

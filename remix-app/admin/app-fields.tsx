@@ -5,6 +5,9 @@ import type { RegisteredClient } from "./openid-clients.ts";
 
 type Failed = { failed: FailedChange | undefined };
 
+/** The scopes that a satellite may be registered for. */
+const satelliteScopes = appScopes.filter(({ scope }) => scope !== "studio:keys");
+
 /** The fields of an app that its form and its edit have in common. */
 export function AppFields({
   app,
@@ -23,7 +26,7 @@ export function AppFields({
         failed={failed}
       />
       <LogoutUrlField logoutUrl={app.logoutUrl} failed={failed} />
-      <ScopeBoxes offered={appScopes} scopes={app.scopes} failed={failed} />
+      <ScopeBoxes offered={satelliteScopes} scopes={app.scopes} failed={failed} />
     </>
   );
 }

@@ -1,5 +1,8 @@
 /** The scopes that a client may ask for; it gets those that it is registered for. */
-const scopes = ["openid", "offline_access", "profile", "email", "workspaces:read", "workspaces:write", "studio:read"];
+const scopes = [
+  ...["openid", "offline_access", "profile", "email"],
+  ...["workspaces:read", "workspaces:write", "studio:read", "studio:keys"],
+];
 
 /** Returns the addresses of the provider's endpoints. */
 export function endpointsOf(issuer: string) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { appScopes, rightOfToken, rightsOfApp, rightsOfSession } from "./app-rights.ts";
+import { appScopes, effectOfDisconnecting, rightOfToken, rightsOfApp, rightsOfSession } from "./app-rights.ts";
 
 const held = { connectedAt: "", renewedAt: "", endsAt: "" };
 const unnamed = "Recognize your account, without your name or email";
@@ -48,4 +48,13 @@ describe("what an app may do", () => {
       rightsOfApp({ scopes }),
     );
   });
+});
+
+test.each([
+  [["profile"], false],
+  [["profile", "studio:keys"], true],
+])("disconnecting a login with %j stops coding agents: %j", (scopes, stops) => {
+  const login = { ...held, scopes };
+  const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
+  expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);
 });

@@ -31,6 +31,12 @@ export const appScopes = [
     right: "See AI costs and invoices of your workspaces",
   },
   {
+    field: "scopeStudioKeys",
+    scope: "studio:keys",
+    label: "Create short-lived API keys (OpenID)",
+    right: "Create short-lived API keys in your workspaces",
+  },
+  {
     field: "scopeWorkspaceSession",
     scope: "workspace:session",
     label: "Act in linked workspaces (external)",
@@ -71,6 +77,7 @@ export function effectOfDisconnecting({ session, login, consent, tokens }: Conne
     session ? "You’ll be signed out of it on all devices." : "",
     // Whether it then ends a session of its own is the app's to decide.
     login ? "It loses access to your account." : "",
+    login?.scopes.includes("studio:keys") ? "Coding agents that it connected stop working." : "",
     login || consent ? "It asks for your permission when you next sign in to it." : "",
     tokens.length > 0 ? "Its tokens stop working, so it can no longer use AI on your behalf." : "",
   ];

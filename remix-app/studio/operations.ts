@@ -2,6 +2,7 @@ import type { Operation } from "#shared/operation.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
+import { agentOperations } from "./agents/agent-operations.ts";
 import { budgetChange, budgetPage } from "./budgets/budgets.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
 import { invoiceReceipt } from "./invoices/record-invoice.ts";
@@ -68,6 +69,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     answers: [{ status: 204, description: "The key is revoked." }],
     problems: [...common],
   },
+  ...agentOperations,
   {
     ...member,
     id: "getPolicy",

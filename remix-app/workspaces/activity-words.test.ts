@@ -4,12 +4,13 @@ import { activitySentence } from "./audit-log.ts";
 
 const line = { actor: "Ada", actorId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", subject: "Nightly" };
 /** What triggers put together. */
-const composed = ["member", "role", "invitation"].flatMap(
+const composed = ["member", "role", "invitation", "agent_access"].flatMap(
   (subject) =>
     ({
       member: ["joined", "left", "role_changed"],
       role: ["created", "changed", "deleted"],
       invitation: ["sent", "accepted", "withdrawn"],
+      agent_access: ["approved", "declined", "withdrawn"],
     })[subject]?.map((verb) => `${subject}.${verb}`) ?? [],
 );
 const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>

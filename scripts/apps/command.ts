@@ -9,6 +9,7 @@ const scopes = [
   "workspaces:read",
   "workspaces:write",
   "studio:read",
+  "studio:keys",
   "workspace:session",
   "ai:use",
   "tts:use",
@@ -77,7 +78,8 @@ npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <t
 npm run app -- enable|disable <name> --reason <text>
 npm run app -- link|unlink <name> --workspace <id> --reason <text>
 
-Scopes: ${scopes.join(", ")}. The last three are for external apps. Of an internal or
+Scopes: ${scopes.join(", ")}.
+studio:keys is for OpenID clients, the last three are for external apps. Of an internal or
 external app, change sets --logout-url alone; a list that it names replaces the one before.`;
 
 /**
@@ -151,7 +153,7 @@ type Values = Partial<{
 type Common = { name: string; reason: string };
 
 const displayName = z.string().trim().min(1, "name it with --display-name").max(80);
-const clientScopes = scopes.slice(0, 4);
+const clientScopes = scopes.slice(0, 5);
 
 function readApp(values: Values, { development, ...common }: Common & { development: boolean }): AppCommand {
   const origins = read(z.array(origin).min(1, "name an --origin"), values.origin ?? []);

@@ -7,7 +7,13 @@ import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-ten
 import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
-import { askFromDevice, createDeviceClient, deleteDeviceClient, newUserCode } from "../test/device-requests.ts";
+import {
+  askFromDevice,
+  createDeviceClient,
+  deleteDeviceClient,
+  newUserCode,
+  signInOnDevice,
+} from "../test/device-requests.ts";
 import { createPerson, deletePerson, enter, insertAuthenticators, type Person, query } from "../test/people.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
@@ -273,6 +279,26 @@ describe("live answers are as the documents say", () => {
     await call("DELETE", `/api/workspaces/${doomed.workspaceId}`);
     await doomed.close();
     await bearerOf(bearer.accessToken)("GET", "/api/v1/workspaces/none");
+    expect(faults).toEqual([]);
+  });
+
+  test("of coding agents and their keys", async () => {
+    const scopes = ["workspaces:read", "studio:keys"];
+    const client = await createDeviceClient({ scopes });
+    const call = bearerOf(await signInOnDevice(client, { person, scopes }));
+    const agents = `/api/v1/workspaces/${tenant.workspaceId}/ai/agents`;
+    const agent = { tool: "claude", host: "ann-laptop" };
+    const { connection } = await call<{ connection: { id: string } }>("POST", agents, agent);
+    await refusals(call, agents);
+    await call("POST", `${agents}/${connection.id}/keys`);
+    await call("POST", `${agents}/${randomUUID()}/keys`);
+    await call("GET", agents);
+    await call("DELETE", `${agents}/${connection.id}`);
+    await call("POST", `${agents}/${connection.id}/keys`);
+    const narrow = await signInOnDevice(client, { person, scopes: ["workspaces:read"] });
+    await bearerOf(narrow)("GET", agents);
+    await bearerOf(bearer.accessToken)("GET", agents);
+    await deleteDeviceClient(client);
     expect(faults).toEqual([]);
   });
 

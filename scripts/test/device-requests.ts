@@ -74,6 +74,28 @@ export async function askFromDevice(
   return request;
 }
 
+/** Signs somebody in at a client, as a redeemed device code does. @returns the access token */
+export async function signInOnDevice(
+  { id: appId }: DeviceClient,
+  { person, scopes }: { person: { id: string }; scopes: string[] },
+): Promise<string> {
+  const token = `gho_${randomBytes(32).toString("base64url")}`;
+  await query(
+    `with login as (
+       insert into private.openid_grants (source_id, app_id, user_id, proof, authentication, scopes, ends_at)
+       values (
+         gen_random_uuid(), $1, $2, private.handoff_proof(jsonb_build_object('user', $2::uuid)),
+         row(now(), 'aal1', '{pwd}')::private.openid_authentication, $3, now() + interval '30 days'
+       )
+       returning id
+     )
+     insert into private.openid_tokens (grant_id, scopes, access_hash, access_expires_at)
+     select id, $3, $4::bytea, now() + interval '1 hour' from login`,
+    [appId, person.id, scopes, hashOf(token)],
+  );
+  return token;
+}
+
 /** Makes a request expire now. */
 export async function expireRequest({ userCode }: Pick<DeviceRequest, "userCode">): Promise<void> {
   await query(

@@ -295,6 +295,21 @@ describe("an account's export", () => {
        from (select n, row_number() over (order by n) as place from t) as t
        join (select id, row_number() over (order by id) as place from app) as a using (place)`,
     ],
+    [
+      "agentConnections",
+      `insert into ai.agent_connections (workspace_id, user_id, tool, host, created_at)
+       select w.id, $1, 'claude', 'laptop', n from t, public.workspaces w where w.created_by = $1`,
+    ],
+    [
+      "agentAccess",
+      `, place as (
+         insert into public.workspaces (name, created_by) select 'W', $1 from t returning id
+       )
+       insert into ai.agent_access (workspace_id, user_id, tool, host, requested_at)
+       select p.id, $1, 'claude', 'laptop', t.n
+       from (select n, row_number() over (order by n) as place from t) as t
+       join (select id, row_number() over (order by id) as place from place) as p using (place)`,
+    ],
   ] as const)("has each of its %s once, in pages as in the whole", async ([part, insert], { db }) => {
     const { sub } = await createActor(db, {});
     // Four of one moment, so that a page ends among them.
@@ -425,12 +440,15 @@ const outsideExports: Record<string, string> = {
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
   "ai.cost_imports.imported_by": "the workspace's or the platform's books, whose files outlive the account",
   "ai.key_approvals.approved_by": "an act of the operator's office",
+  "ai.agent_access.answered_by": "an act of a key manager, which the workspace's log names",
   "ai.key_approval_requests.requested_by": "the workspace's request, which its Keys page shows",
   "ai.key_approval_requests.admins_emailed_for": "limits the emails about requests, for a day",
 };
 
 /** Columns whose rows the export lists. */
 const exported = [
+  "ai.agent_access.user_id",
+  "ai.agent_connections.user_id",
   "ai.app_tokens.user_id",
   "ai.credit_accounts.user_id",
   "ai.keys.created_by",

@@ -4,6 +4,8 @@ import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
+import { listAgentAccess } from "../../studio/agents/agent-access.ts";
+import { AgentAccessCard, agentAnswers } from "../../studio/agents/agent-access-card.tsx";
 import { readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
@@ -26,16 +28,21 @@ const revocation = z.object({ keyId: z.uuid() });
 const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("cursor") ?? undefined;
-  const listed = await listKeys(context, { userId: user.id, workspaceId: workspace.id, limit: keysShown, cursor });
+  const [listed, agents] = await Promise.all([
+    listKeys(context, { ...member, limit: keysShown, cursor }),
+    listAgentAccess(context, member),
+  ]);
   const asked = listed.keys.find((key) => key.id === searchParams.get("revoke"));
   return {
     workspace,
     ...listed,
-    request: listed.approval ? null : await readApproval(context, { userId: user.id, workspaceId: workspace.id }),
-    revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked) } : null,
+    agents,
+    agentAnswer: agentAnswers[searchParams.get("agents") ?? ""] ?? null,
+    request: listed.approval ? null : await readApproval(context, member),
+    revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked), isAgent: asked.agent !== null } : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
     now: new Date().toISOString(),
   };
@@ -50,7 +57,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function KeysPage() {
-  const { workspace, approval, request, keys, revoking, page, nextCursor, now } = useLoaderData<typeof loader>();
+  const shown = useLoaderData<typeof loader>();
+  const { workspace, approval, request, keys, agents, agentAnswer, revoking, page, nextCursor, now } = shown;
   const answer = useActionData<typeof action>();
   const path = `/workspaces/${workspace.id}/ai/keys`;
   const here = `${path}${page}`;
@@ -74,11 +82,13 @@ export default function KeysPage() {
       }
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
-      {toRevoke?.live ? <KeyRevocation keyId={toRevoke.id} name={toRevoke.name} here={here} /> : null}
+      {agentAnswer && !answer && !toRevoke ? <Notice>{agentAnswer}</Notice> : null}
+      {toRevoke?.live ? <KeyRevocation {...toRevoke} here={here} /> : null}
       {toRevoke && !toRevoke.live ? (
         <Notice>{toRevoke.name} had already stopped working. Nothing was changed.</Notice>
       ) : null}
       {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
+      {agents.length > 0 ? <AgentAccessCard workspaceId={workspace.id} members={agents} now={now} /> : null}
       <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} now={now} />
         {nextCursor ? (

@@ -21,6 +21,7 @@ const key: KeySummary = {
   allowedAddresses: null,
   strict: true,
   entityId: null,
+  agent: null,
   externalApp: { id: "00000000-0000-4000-8000-000000000001", name: "ספר חשבונות", enabled: true },
   requestsPerMinute: null,
   tokensPerMinute: null,

@@ -22,6 +22,7 @@ export function isLive({ state }: Pick<KeySummary, "state">): boolean {
 export function factsOf(key: KeySummary): string[] {
   return [
     key.environment,
+    key.agent ? "coding agent, renews its key" : "",
     key.externalApp ? `bound to ${key.externalApp.name}${key.externalApp.enabled ? "" : " (disabled)"}` : "",
     key.requestsPerMinute === null ? "" : `${key.requestsPerMinute} requests per minute`,
     key.tokensPerMinute === null ? "" : `${key.tokensPerMinute} tokens per minute`,
@@ -67,7 +68,7 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
           cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "never"),
         },
         { label: "Spent this month", numeric: true, cell: (key) => <KeySpend data={key} /> },
-        { label: "Expires", cell: ({ expiresAt }) => (expiresAt ? <Moment at={expiresAt} now={now} /> : "never") },
+        { label: "Expires", cell: (key) => <Expiry data={key} now={now} /> },
         {
           label: "State",
           small: "aside",
@@ -94,7 +95,7 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
       </span>
       {isLive(key) ? (
         <span className="mt-2 flex flex-wrap gap-2 font-normal">
-          {mayRotate && key.state === "active" ? (
+          {mayRotate && key.state === "active" && key.agent === null ? (
             <Link
               to={`${path}/${key.id}/rotate`}
               className={buttonClass("secondary")}
@@ -116,6 +117,12 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
   );
 }
 
+/** When a key stops working; for a coding agent, when its sign-in does, since it renews its key until then. */
+function Expiry({ data: { agent, expiresAt }, now }: { data: KeySummary; now: string }) {
+  const at = agent?.endsAt ?? expiresAt;
+  return at ? <Moment at={at} now={now} /> : "never";
+}
+
 /** What was spent of the budget, if there is one; no amount where the workspace hides what providers charge. */
 function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary }) {
   return budget ? (
@@ -127,26 +134,32 @@ function KeySpend({ data: { spentThisMonthUsd, budget } }: { data: KeySummary })
   );
 }
 
-/** Confirms revoking a key, which stops every program that uses it. */
+/** Confirms revoking a key, which stops every program that uses it, or the coding agent that renews it. */
 export function KeyRevocation({
-  keyId,
+  id,
   name,
+  isAgent,
   here,
 }: {
-  keyId: string;
+  id: string;
   name: string;
+  isAgent: boolean;
   /** Address of the list that it is on. */
   here: string;
 }) {
   return (
     <ConfirmCard
       title={`Revoke ${name}?`}
-      lead="Apps that use it stop working immediately. This can’t be undone. To replace it without downtime, rotate it instead."
+      lead={
+        isAgent
+          ? "The agent stops working immediately and gets no further key until somebody connects it again."
+          : "Apps that use it stop working immediately. This can’t be undone. To replace it without downtime, rotate it instead."
+      }
       cancelTo={here}
     >
       <PostForm action={here}>
-        <input type="hidden" name="keyId" value={keyId} />
-        <Button variant="danger">Revoke key</Button>
+        <input type="hidden" name="keyId" value={id} />
+        <Button variant="danger">{isAgent ? "Revoke agent" : "Revoke key"}</Button>
       </PostForm>
     </ConfirmCard>
   );

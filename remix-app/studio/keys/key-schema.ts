@@ -4,6 +4,7 @@ import { labelPattern } from "#shared/labels.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { isReadable } from "../../http/readable.ts";
 import { amountText } from "../../ui/format-amount.ts";
+import { agentTool } from "../agents/agent-schema.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 
 const perMinute = z.number().int().min(1).max(1_000_000_000);
@@ -69,6 +70,8 @@ export const keySummary = z.object({
   tokensPerMinute: z.number().nullable(),
   /** Exact text, of this UTC month, with the keys that it replaced; null where provider cost is hidden. */
   spentThisMonthUsd: amountText.nullable(),
+  /** The coding agent that renews it, and when its login ends; null once that has ended. */
+  agent: z.object({ tool: agentTool, host: z.string(), endsAt: moment }).nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
   /** Exact texts. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),

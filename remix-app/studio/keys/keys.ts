@@ -11,7 +11,9 @@ import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, typ
 const rotated = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
   z.object({
-    outcome: z.enum(["not_allowed", "not_approved", "not_found", "not_active", "app_not_linked", "too_many"]),
+    outcome: z.enum([
+      ...["not_allowed", "not_approved", "not_found", "not_active", "agent_key", "app_not_linked", "too_many"],
+    ] as const),
   }),
 ]);
 const issued = z.union([unknownModels, rotated]);
@@ -41,6 +43,7 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
     code: "CONFLICT",
     detail: "This key no longer works or was already rotated. Reload to see the key that replaced it.",
   },
+  agent_key: { code: "CONFLICT", detail: "A coding agent renews this key. Revoke it to stop the agent." },
   app_not_linked: {
     code: "INVALID_REQUEST",
     detail: "externalAppId: no enabled external app linked to this workspace.",

@@ -2,6 +2,7 @@ import { eventMail, type ToldEvent } from "../../../remix-app/activity/notice-ma
 import { defaultAccent, defaultName } from "../../../remix-app/config/brand.ts";
 import { type Mail, mailBody } from "../../../remix-app/mail/mail-body.ts";
 import { recoveryMail } from "../../../remix-app/recovery/recovery-mail.ts";
+import { agentRequestMail } from "../../../remix-app/studio/agents/agent-mail.ts";
 import { type BudgetAlert, budgetAlertMail } from "../../../remix-app/studio/budgets/budget-alert-mail.ts";
 import { type CreditAlert, creditAlertMail } from "../../../remix-app/studio/credits/credit-alert-mail.ts";
 import { approvalAnswerMail, approvalRequestMail } from "../../../remix-app/studio/keys/approval-mail.ts";
@@ -86,6 +87,11 @@ const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" |
     "Approval requested",
     "studio/keys/approval-mail.ts",
     approvalRequestMail({ requester: to, workspaceName: "Orbit", note: "Nightly summaries of support tickets" }, site),
+  ],
+  [
+    "Coding agent requested",
+    "studio/agents/agent-mail.ts",
+    agentRequestMail({ workspaceId: budget.workspaceId, tool: "codex", host: "build-box" }, site),
   ],
   ["Approval given", "studio/keys/approval-mail.ts", approvalAnswerMail(answer, site)],
   [

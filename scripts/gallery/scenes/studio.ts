@@ -40,6 +40,47 @@ const requested = (declineReason: string | null) => async (scene: Scene) => {
   return `/workspaces/${workspace}/ai/keys`;
 };
 
+/** The keys page of a guest's workspace with a connected agent, and a member's request to connect another one. */
+const withAgents =
+  (page: string) =>
+  async (scene: Scene): Promise<string> => {
+    const person = whose(scene);
+    const workspace = await scene.world.ownWorkspace(person);
+    await scene.world.query(
+      `with app as (
+         insert into private.apps (name, display_name, kind, scopes)
+         values ('gatehouse', 'Gatehouse command', 'openid', '{profile,workspaces:read,studio:keys}')
+         on conflict (name) do update set display_name = excluded.display_name
+         returning id
+       ), client as (
+         insert into private.openid_clients (app_id, is_public, allows_device_grant) select id, true, true from app
+         on conflict (app_id) do nothing
+       ), login as (
+         insert into private.openid_grants (source_id, app_id, user_id, proof, authentication, scopes, ends_at)
+         select gen_random_uuid(), a.id, $2, private.handoff_proof(jsonb_build_object('user', $2::uuid)),
+           row(now(), 'aal1', '{pwd}')::private.openid_authentication, '{studio:keys}', now() + interval '29 days'
+         from app a
+         returning id
+       ), connection as (
+         insert into ai.agent_connections (workspace_id, user_id, login_id, tool, host)
+         select $1, $2, id, 'claude', 'ann-laptop' from login returning id
+       ), approval as (
+         insert into ai.key_approvals (workspace_id) values ($1)
+       ), key as (
+         insert into ai.keys (id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, expires_at, connection_id)
+         select k.id, k.id, $1, $2, 'Claude Code on ann-laptop', left(replace(k.id::text, '-', ''), 12), sha256(k.id::text::bytea),
+           now() + interval '7 hours', c.id
+         from (select gen_random_uuid() as id) as k, connection c
+       ), member as (
+         insert into public.workspace_members (workspace_id, user_id, role_id)
+         select $1, $3, r.id from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'
+       )
+       insert into ai.agent_access (workspace_id, user_id, tool, host) values ($1, $3, 'codex', 'build-box')`,
+      [workspace, person.id, scene.world.colleagueId],
+    );
+    return `/workspaces/${workspace}/ai${page}`;
+  };
+
 /** What a workspace's calls use and cost, and who may make them. */
 export const studioStates = statesOf("AI studio", [
   ["Usage", "studio/usage", "user", busy("")],
@@ -86,6 +127,8 @@ export const studioStates = statesOf("AI studio", [
   ["Keys, none and no approval", "studio/keys", "guest", empty("/keys")],
   ["Keys, approval requested", "studio/keys", "guest", requested(null)],
   ["Keys, request declined", "studio/keys", "guest", requested("Use the workspace of your team, which is approved.")],
+  ["Keys, coding agents", "studio/keys", "guest", withAgents("/keys")],
+  ["Coding agents", "studio/keys-agents", "guest", withAgents("/keys/agents")],
   ["Request approval", "studio/keys-approval", "guest", empty("/keys/approval")],
   [
     "Keys, revoked",

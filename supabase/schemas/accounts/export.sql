@@ -11,7 +11,7 @@ as $$
     select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
     from unnest(array[
       'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents'
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
     ]) as p (part)
   )
 $$;
@@ -254,6 +254,26 @@ begin
       from private.openid_consents c join private.apps a on a.id = c.app_id
       where c.user_id = subject_id and (c.granted_at, a.id) > (last_at, last_id)
       order by c.granted_at, a.id
+      limit page_size;
+  elsif part = 'agentConnections' then
+    return query
+      select jsonb_build_object(
+        'id', c.id, 'workspaceId', c.workspace_id, 'tool', c.tool, 'host', c.host, 'createdAt', c.created_at,
+        'revokedAt', c.revoked_at
+      )
+      from ai.agent_connections c
+      where c.user_id = subject_id and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
+      limit page_size;
+  elsif part = 'agentAccess' then
+    return query
+      select jsonb_build_object(
+        'id', a.workspace_id, 'state', a.state, 'tool', a.tool, 'host', a.host, 'createdAt', a.requested_at,
+        'answeredAt', a.answered_at
+      )
+      from ai.agent_access a
+      where a.user_id = subject_id and (a.requested_at, a.workspace_id) > (last_at, last_id)
+      order by a.requested_at, a.workspace_id
       limit page_size;
   else
     raise exception 'there is no such part' using errcode = 'invalid_parameter_value';

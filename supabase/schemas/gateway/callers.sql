@@ -100,6 +100,7 @@ declare
   app private.apps;
   scopes text[];
   refused text;
+  agent_status text;
 begin
   -- One row of one table by its key each: a join of them takes longer to start than all of these to run.
   select k.* into key
@@ -114,6 +115,13 @@ begin
   if not found then
     return null;
   end if;
+  if key.connection_id is not null then
+    agent_status := ai.agent_key_status(key.connection_id);
+    if agent_status = 'over' then
+      return null;
+    end if;
+    refused := case agent_status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end;
+  end if;
   select p.* into plan from ai.plans p where p.id = plan_id;
   select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
   if plan.payer = 'member' then
@@ -122,7 +130,7 @@ begin
   end if;
   -- Without an address, a key with an address list is refused.
   if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
-    refused := 'insufficient_scope';
+    refused := coalesce(refused, 'insufficient_scope');
   end if;
   if key.external_app_id is not null then
     select a.* into app from private.apps a where a.id = key.external_app_id;
@@ -140,8 +148,8 @@ begin
 end
 $$;
 comment on function ai.key_caller(bytea, inet) is
-  'Returns whose key it is by the SHA-256 of its text, and its limits; nulls when it is unknown, revoked, expired or of a '
-  'deleted workspace. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
+  'Returns whose key it is by the SHA-256 of its text, and its limits; nulls when it is unknown, revoked, expired, of a '
+  'deleted workspace, or of a coding agent whose connection or login has ended. A key that is bound to an app has the gateway scopes of the app''s registration. Nearly every call '
   'asks it.';
 
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller

@@ -177,7 +177,7 @@ as $$
     select unnest(
       array['openid', 'offline_access']
       || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
-      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read']))
+      || array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
     )
     from private.apps a
     where a.id = openid_scopes.app_id

@@ -33,6 +33,8 @@ as $$
     'replacedBy', (key).replaced_by,
     'state', case
       when (key).revoked_at is not null then 'revoked'
+      when (key).connection_id is not null
+        then case when ai.agent_of_key(key) ->> 'endsAt' is null then 'expired' else 'active' end
       when (key).expires_at <= now() then 'expired'
       when (key).replaced_by is not null then 'replaced'
       else 'active'
@@ -44,6 +46,7 @@ as $$
     'requestsPerMinute', (key).requests_per_minute,
     'tokensPerMinute', (key).tokens_per_minute,
     'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
+    'agent', ai.agent_of_key(key),
     'externalApp', (
       select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
       from private.apps a where a.id = (key).external_app_id
@@ -66,6 +69,20 @@ $$;
 comment on function ai.key_summary(ai.keys, numeric) is
   'Returns what may be shown of a key: never its secret, of which only a hash is kept. Amounts are exact text. Spending '
   'is for the current UTC month, including the keys that it replaced.';
+
+create or replace function ai.agent_of_key(key ai.keys) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
+  from ai.agent_connections c
+  where c.id = (key).connection_id
+$$;
+comment on function ai.agent_of_key(ai.keys) is
+  'Returns the coding agent that renews a key: { tool, host, endsAt }, where endsAt is when its login ends and null once it '
+  'has ended; null for other keys.';
 
 create or replace function ai.cost_visible(workspace uuid) returns boolean
   language sql

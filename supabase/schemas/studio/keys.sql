@@ -22,6 +22,8 @@ begin
       select k
       from ai.keys k
       where k.workspace_id = workspace
+        -- Of a coding agent's keys the latest stands for its connection.
+        and (k.connection_id is null or k.replaced_by is null)
         and (k.created_at, k.id) < (
           coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
           coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -74,8 +76,7 @@ as $$
 declare
   verdict text := ai.key_issue_permission(member_id, workspace);
   app uuid := (key ->> 'externalAppId')::uuid;
-  allowed text[] := ai.text_list(key -> 'allowedModels');
-  unknown text[] := ai.unknown_models(allowed);
+  unknown text[] := ai.unknown_models(ai.text_list(key -> 'allowedModels'));
   made ai.keys;
 begin
   if verdict <> 'allowed' then
@@ -87,29 +88,10 @@ begin
   if app is not null and not ai.app_can_act_in_workspace(app, workspace) then
     return jsonb_build_object('outcome', 'app_not_linked');
   end if;
-  if (
-    select count(*) >= 200 from ai.keys k
-    where k.workspace_id = workspace and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
-  ) then
+  if ai.has_too_many_keys(workspace) then
     return jsonb_build_object('outcome', 'too_many');
   end if;
-  perform set_config('gatehouse.actor_id', member_id::text, true);
-  insert into ai.keys (
-    id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id
-  )
-  select
-    id, id, workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'), issue_key.lookup,
-    decode(issue_key.secret_hash, 'hex'), app, allowed, ai.text_list(key -> 'allowedAddresses')::cidr[],
-    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
-    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId'
-  from (select gen_random_uuid() as id) as made_id
-  returning * into made;
-  if key ->> 'monthlyBudgetUsd' is not null then
-    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
-  end if;
-  perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
+  made := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
   return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
 end
 $$;
@@ -117,16 +99,6 @@ comment on function ai.issue_key(uuid, uuid, jsonb, text, text) is
   'Stores a new key, whose text the caller made and shows once: lookup part and hex of its SHA-256 come here. Outcomes: '
   'issued (with key), not_allowed, not_approved, app_not_linked, unknown_models (with param and models), too_many (200 '
   'live keys in a workspace).';
-
-create or replace function ai.text_list(list jsonb) returns text[]
-  language sql
-  immutable
-  security invoker
-  set search_path = ''
-as $$
-  select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
-$$;
-comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
 
 -- Definer: as ai.issue_key.
 create or replace function ai.rotate_key(
@@ -156,6 +128,9 @@ begin
   select * into old from ai.keys k where k.id = rotate_key.key_id and k.workspace_id = workspace for update;
   if not found then
     return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if old.connection_id is not null then
+    return jsonb_build_object('outcome', 'agent_key');
   end if;
   if old.replaced_by is not null or old.revoked_at is not null or old.expires_at <= now() then
     return jsonb_build_object('outcome', 'not_active');
@@ -189,7 +164,8 @@ end
 $$;
 comment on function ai.rotate_key(uuid, uuid, uuid, integer, text, text) is
   'Puts a new key in another''s place with every limit, binding and spent amount, which belong to the lineage; the old '
-  'one lives on for the overlap. Outcomes: issued (with key), not_allowed, not_approved, not_found, not_active.';
+  'one lives on for the overlap. Outcomes: issued (with key), not_allowed, not_approved, not_found, not_active, agent_key '
+  '(a coding agent renews it).';
 
 -- Definer: as ai.issue_key.
 create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id uuid) returns jsonb
@@ -200,9 +176,15 @@ create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id 
 as $$
 declare
   ended ai.keys;
+  agent uuid;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  select k.connection_id into agent from ai.keys k where k.id = revoke_key.key_id and k.workspace_id = workspace;
+  if agent is not null then
+    perform ai.end_connection(agent, member_id);
+    return jsonb_build_object('outcome', 'revoked');
   end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
   update ai.keys k set revoked_at = now()
@@ -217,76 +199,5 @@ begin
 end
 $$;
 comment on function ai.revoke_key(uuid, uuid, uuid) is
-  'Ends a key at once; asked again it changes nothing. Needs manage_ai_keys and no approval. Outcomes: revoked, '
-  'not_allowed, not_found.';
-
-create or replace function ai.key_issue_permission(member_id uuid, workspace uuid) returns text
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
-    return 'not_allowed';
-  end if;
-  -- Held until the key is stored: an approval taken away at the same moment comes before or after it, not between.
-  perform from ai.key_approvals a where a.workspace_id = workspace for key share;
-  return case when found then 'allowed' else 'not_approved' end;
-end
-$$;
-comment on function ai.key_issue_permission(uuid, uuid) is
-  'allowed, not_allowed (no manage_ai_keys) or not_approved (no standing approval of a platform admin).';
-
-create or replace function ai.create_key(
-  workspace_id uuid,
-  created_by uuid,
-  name text,
-  lookup text,
-  secret_hash bytea,
-  environment text default 'production',
-  allowed_models text[] default null,
-  requests_per_minute integer default null,
-  tokens_per_minute bigint default null,
-  monthly_budget_usd numeric default null,
-  expires_at timestamptz default null,
-  entity_id text default null
-) returns uuid
-  language plpgsql
-  volatile
-  security invoker
-  set search_path = ''
-as $$
-#variable_conflict use_column
-declare
-  key_id uuid := gen_random_uuid();
-begin
-  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
-  if not found then
-    raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
-  end if;
-  if ai.unknown_models(allowed_models) is not null then
-    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
-      using errcode = 'invalid_parameter_value';
-  end if;
-
-  insert into ai.keys (
-    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
-    requests_per_minute, tokens_per_minute, expires_at, entity_id
-  )
-  values (
-    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
-    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
-    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
-  );
-
-  if monthly_budget_usd is not null then
-    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
-  end if;
-  return key_id;
-end
-$$;
-comment on function ai.create_key is
-  'Stores a new key and returns its id. The caller made the text and shows it once: only its lookup part and SHA-256 '
-  'come here. Whether this caller may create one was decided before, so no role of the API may run it.';
+  'Revokes a key, or the connection of the coding agent that it is for. Idempotent. Needs manage_ai_keys and no approval. '
+  'Outcomes: revoked, not_allowed, not_found.';

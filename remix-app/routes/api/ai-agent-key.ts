@@ -1,0 +1,9 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { issueAgentKey, requireAgentLogin } from "../../studio/agents/agents.ts";
+
+/** `POST /api/v1/workspaces/{wsId}/ai/agents/{id}/keys`: the agent's next key, shown this once. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const asked = requireAgentLogin(context, { request, params });
+  const made = await issueAgentKey(context, { ...asked, connectionId: params.connectionId });
+  return Response.json(made, { status: 201 });
+}

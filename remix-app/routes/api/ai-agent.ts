@@ -1,0 +1,12 @@
+import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { disconnectAgent, requireAgentLogin } from "../../studio/agents/agents.ts";
+
+export const handle: RouteHandle = { methods: ["DELETE"] };
+
+/** `DELETE /api/v1/workspaces/{wsId}/ai/agents/{id}`: revokes a connection of the login. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const asked = requireAgentLogin(context, { request, params });
+  await disconnectAgent(context, { ...asked, connectionId: params.connectionId });
+  return new Response(null, { status: 204 });
+}

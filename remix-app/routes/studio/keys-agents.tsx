@@ -1,0 +1,45 @@
+import { useLoaderData } from "@remix-run/react";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+import { requireFreshUser } from "../../session/user.ts";
+import { agentAnswerSchema, answerAgentAccess, listAgentAccess } from "../../studio/agents/agent-access.ts";
+import { AgentAccessCard } from "../../studio/agents/agent-access-card.tsx";
+import { pageTitle } from "../../ui/brand.ts";
+import { Link } from "../../ui/link.tsx";
+import { StudioPage } from "../../ui/studio-page.tsx";
+import { requirePermission } from "../../workspaces/permission.ts";
+
+export const handle: RouteHandle = { hydrate: true };
+
+export const meta = pageTitle<typeof loader>((data) => `Coding agents · ${data?.workspace.name ?? "Workspace"}`);
+
+const permission = "manage_ai_keys";
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  return { workspace, members: await listAgentAccess(context, member), now: new Date().toISOString() };
+}
+
+/** Answers a member's request: it lets them make keys, so it needs a recent sign-in as making a key does. */
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  await requireFreshUser(context, request);
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
+  const asked = agentAnswerSchema.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const counted = await answerAgentAccess(context, { member, ...asked.data });
+  throw redirect(`/workspaces/${workspace.id}/ai/keys?agents=${counted ? asked.data.answer : "late"}`, 303);
+}
+
+export default function KeyAgentsPage() {
+  const { workspace, members, now } = useLoaderData<typeof loader>();
+  return (
+    <StudioPage workspace={workspace} title="API keys">
+      <AgentAccessCard workspaceId={workspace.id} members={members} now={now} />
+      <Link className="link" to={`/workspaces/${workspace.id}/ai/keys`}>
+        All keys
+      </Link>
+    </StudioPage>
+  );
+}

@@ -1,0 +1,89 @@
+import { Button } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { Moment } from "../../ui/moment.tsx";
+import { PostForm } from "../../ui/post-form.tsx";
+import type { AgentAccess, AgentAnswer } from "./agent-access.ts";
+import { agentNames } from "./agent-schema.ts";
+
+/** What answering leads to, by the search parameter of the page that follows. */
+export const agentAnswers: Readonly<Record<string, string>> = {
+  approve: "Approved. Their coding agents get keys once they connect again.",
+  decline: "Declined. They can request access again.",
+  withdraw: "Approval withdrawn. Their coding agents stopped working.",
+  late: "This request was already answered. Nothing was changed.",
+};
+
+/** Lists the members who connect coding agents without managing keys. Its forms post to the page of coding agents. */
+export function AgentAccessCard({
+  workspaceId,
+  members,
+  now,
+}: {
+  workspaceId: string;
+  members: AgentAccess[];
+  now: string;
+}) {
+  return (
+    <Card
+      id="agents"
+      title="Coding agents"
+      lead="Members who can’t manage API keys need an approval to connect coding agents. Each agent gets keys that expire after 8 hours and are charged like any key. An approval lasts until you withdraw it."
+    >
+      <DataTable
+        caption="Members who connect coding agents"
+        rows={members}
+        rowKey={({ userId }) => userId}
+        empty="No requests. Members request access when they connect a coding agent with the gatehouse command."
+        columns={[
+          {
+            label: "Member",
+            cell: ({ name, tool, host }) => (
+              <>
+                <bdi className="font-medium">{name}</bdi>
+                <span className="block font-normal text-muted text-small">
+                  {agentNames[tool]} on <bdi>{host}</bdi>
+                </span>
+              </>
+            ),
+          },
+          { label: "Requested", cell: ({ requestedAt }) => <Moment at={requestedAt} now={now} /> },
+          {
+            label: "Approved",
+            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} now={now} /> : "not yet"),
+          },
+          { label: "Answer", cell: (access) => <Answers workspaceId={workspaceId} data={access} /> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+const labels: Record<AgentAnswer["answer"], string> = { approve: "Approve", decline: "Decline", withdraw: "Withdraw" };
+
+function Answers({
+  workspaceId,
+  data: { userId, name, requestedAt, state },
+}: {
+  workspaceId: string;
+  data: AgentAccess;
+}) {
+  const answers = state === "open" ? (["approve", "decline"] as const) : (["withdraw"] as const);
+  return (
+    <span className="flex flex-wrap gap-2">
+      {answers.map((answer) => (
+        <PostForm key={answer} action={`/workspaces/${workspaceId}/ai/keys/agents`}>
+          <input type="hidden" name="userId" value={userId} />
+          <input type="hidden" name="requestedAt" value={requestedAt} />
+          <input type="hidden" name="answer" value={answer} />
+          <Button
+            variant={answer === "approve" ? "primary" : answer === "decline" ? "secondary" : "danger"}
+            aria-label={`${labels[answer]} ${name}`}
+          >
+            {labels[answer]}
+          </Button>
+        </PostForm>
+      ))}
+    </span>
+  );
+}

@@ -1,0 +1,58 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { exactUtcText } from "#shared/utc-time.ts";
+import { problem } from "../../http/problem.ts";
+import { callAsMember, type StudioMember } from "../studio-reader.ts";
+import { agentTool } from "./agent-schema.ts";
+
+const accessOfMember = z.object({
+  userId: z.uuid(),
+  name: z.string(),
+  state: z.enum(["open", "approved"]),
+  tool: agentTool,
+  host: z.string(),
+  /** Also identifies the request when it is answered. */
+  requestedAt: exactUtcText,
+  answeredAt: exactUtcText.nullable(),
+});
+/** A member who requests to connect coding agents, or was approved. */
+export type AgentAccess = z.infer<typeof accessOfMember>;
+
+const notAllowed = z.object({ outcome: z.literal("not_allowed") });
+const listed = z.union([z.object({ outcome: z.literal("listed"), members: z.array(accessOfMember) }), notAllowed]);
+const answered = z.union([z.object({ outcome: z.enum(["done", "answered"]) }), notAllowed]);
+
+/** The form that answers a request or withdraws an approval. */
+export const agentAnswerSchema = z.object({
+  userId: z.uuid(),
+  requestedAt: exactUtcText,
+  answer: z.enum(["approve", "decline", "withdraw"]),
+});
+export type AgentAnswer = z.infer<typeof agentAnswerSchema>;
+
+/** Returns who connects coding agents without managing keys, open requests first. @throws Response 403, 503 */
+export async function listAgentAccess(context: AppLoadContext, member: StudioMember): Promise<AgentAccess[]> {
+  const answer = await callAsMember(context, { member, name: "list_agent_access", schema: listed });
+  if (answer.outcome === "listed") return answer.members;
+  throw refused(context);
+}
+
+/**
+ * Answers a request, or withdraws an approval, which ends the keys of that member's agents.
+ * @returns whether this answer counted; somebody else may have answered before
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function answerAgentAccess(
+  context: AppLoadContext,
+  { member, userId, requestedAt, answer }: AgentAnswer & { member: StudioMember },
+): Promise<boolean> {
+  const args = { requester_id: userId, requested_at: requestedAt, answer };
+  const { outcome } = await callAsMember(context, { member, name: "answer_agent_access", args, schema: answered });
+  if (outcome === "not_allowed") throw refused(context);
+  return outcome === "done";
+}
+
+function refused({ requestId }: AppLoadContext): Response {
+  const detail = "Your role in this workspace doesn’t allow you to manage API keys.";
+  return problem("FORBIDDEN", { requestId, detail });
+}

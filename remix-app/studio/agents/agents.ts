@@ -1,0 +1,109 @@
+import type { AppLoadContext } from "@remix-run/server-runtime";
+import { z } from "zod";
+import { createAiKey } from "#shared/ai-key.ts";
+import { exactUtcText } from "#shared/utc-time.ts";
+import { openidBearerToken } from "../../http/authorization.ts";
+import { problem } from "../../http/problem.ts";
+import { mailSite } from "../../mail/mail-body.ts";
+import { type AppCaller, askedWorkspace, callAsApp } from "../../satellites/app-caller.ts";
+import { hashOf } from "../../satellites/tokens.ts";
+import { agentRequestMail } from "./agent-mail.ts";
+import {
+  type AgentKey,
+  type AgentList,
+  agentList,
+  type Connected,
+  connected,
+  type NewConnection,
+} from "./agent-schema.ts";
+
+/** A login of the `gatehouse` command, and the workspace and connection that the address names. */
+export interface AgentRequest {
+  caller: AppCaller;
+  workspaceId: string;
+}
+
+const refusals = {
+  revoked: { code: "GONE", detail: "This connection was revoked. Connect the agent again to get a new one." },
+  not_allowed: {
+    code: "FORBIDDEN",
+    detail: "You may no longer connect coding agents in this workspace. Connect the agent again to request access.",
+  },
+  not_approved: {
+    code: "FORBIDDEN",
+    detail:
+      "This workspace isn’t approved to create API keys. A key manager can request approval on its API keys page.",
+  },
+  too_many: {
+    code: "CONFLICT",
+    detail:
+      "There are too many active keys. Wait a few minutes, or revoke unused keys on the workspace’s API keys page.",
+  },
+} as const;
+const issued = z.union([
+  z.object({ outcome: z.literal("issued"), expiresAt: exactUtcText }),
+  z.object({ outcome: z.enum(["revoked", "not_allowed", "not_approved", "too_many"]) }),
+]);
+
+/**
+ * Reads which login calls. Sessions and app sessions are refused: keys made here end with a login.
+ * @throws Response 401 UNAUTHENTICATED without an access token of an OpenID client
+ */
+export function requireAgentLogin(
+  { requestId }: AppLoadContext,
+  { request, params }: { request: Request; params: { workspaceId?: string | undefined } },
+): AgentRequest {
+  const token = openidBearerToken(request.headers.get("authorization"));
+  if (token === null) {
+    const detail = "Send an access token with the scope studio:keys.";
+    throw problem("UNAUTHENTICATED", { requestId, detail, headers: { "WWW-Authenticate": "Bearer" } });
+  }
+  return { caller: { kind: "app", tokenHash: hashOf(token) }, workspaceId: askedWorkspace(params.workspaceId) };
+}
+
+/** Returns the agents of a login in a workspace. @throws Response as callAsApp */
+export function listAgents(context: AppLoadContext, { caller, workspaceId }: AgentRequest): Promise<AgentList> {
+  return callAsApp(context, { caller, name: "list_agents", args: { workspace_id: workspaceId }, schema: agentList });
+}
+
+/** Connects an agent, or requests it where the member may not. Idempotent. @throws Response as callAsApp */
+export function connectAgent(
+  context: AppLoadContext,
+  { caller, workspaceId, tool, host }: AgentRequest & NewConnection,
+): Promise<Connected> {
+  const email = agentRequestMail({ workspaceId, tool, host }, mailSite(context.env));
+  const args = { workspace_id: workspaceId, tool, host, email };
+  return callAsApp(context, { caller, name: "connect_agent", args, schema: connected });
+}
+
+/**
+ * Makes the next key of a connection. The previous one works for 15 more minutes.
+ * @throws Response 410 GONE once revoked, 403 FORBIDDEN without permission or approval, 409 CONFLICT; as callAsApp
+ */
+export async function issueAgentKey(
+  context: AppLoadContext,
+  { caller, workspaceId, connectionId }: AgentRequest & { connectionId: string | undefined },
+): Promise<AgentKey> {
+  const made = await createAiKey();
+  const args = {
+    workspace_id: workspaceId,
+    connection_id: askedWorkspace(connectionId),
+    lookup: made.lookup,
+    secret_hash: Buffer.from(made.hash).toString("hex"),
+  };
+  const answer = await callAsApp(context, { caller, name: "issue_agent_key", args, schema: issued });
+  if (answer.outcome === "issued") {
+    return { secret: made.text, expiresAt: answer.expiresAt, gatewayUrl: context.env.AI_URL };
+  }
+  const { code, detail } = refusals[answer.outcome];
+  throw problem(code, { requestId: context.requestId, detail });
+}
+
+/** Revokes a connection with its keys. Idempotent. @throws Response as callAsApp */
+export async function disconnectAgent(
+  context: AppLoadContext,
+  { caller, workspaceId, connectionId }: AgentRequest & { connectionId: string | undefined },
+): Promise<void> {
+  const args = { workspace_id: workspaceId, connection_id: askedWorkspace(connectionId) };
+  await callAsApp(context, { caller, name: "disconnect_agent", args, schema: z.strictObject({}) });
+}

@@ -1,0 +1,57 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { connect, disconnect, readToken } from "./gatehouse/agents.ts";
+import { type Command, readCommand, toolNames, usage } from "./gatehouse/arguments.ts";
+import { Failure } from "./gatehouse/failure.ts";
+import { signIn, signOut } from "./gatehouse/login.ts";
+import { withLock } from "./gatehouse/private-files.ts";
+import { describeStatus } from "./gatehouse/status.ts";
+import { Store } from "./gatehouse/store.ts";
+
+/** `gatehouse …`: connects coding agents to the gateway with short-lived keys (docs/coding-agents.md). */
+const store = new Store(join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "gatehouse"));
+
+try {
+  await run(readCommand(process.argv.slice(2)));
+} catch (error) {
+  if (!(error instanceof Failure)) throw error;
+  console.error(`gatehouse: ${error.message}`);
+  process.exitCode = error.kind === "usage" ? 2 : 1;
+}
+
+async function run(command: Command): Promise<void> {
+  switch (command.verb) {
+    case "help":
+      console.log(usage);
+      return;
+    case "login": {
+      const { account, url } = await signIn(store, { ...command, print: console.log });
+      console.log(`Signed in to ${url} as ${account}.`);
+      return;
+    }
+    case "logout": {
+      const { url } = await withLock(store.folder, () => signOut(store));
+      console.log(`Signed out of ${url}. Keys from this sign-in no longer work.`);
+      return;
+    }
+    case "connect": {
+      const { workspaceName, file } = await connect(store, command);
+      console.log(`${toolNames[command.tool]} uses ${workspaceName}. Changed ${file}.`);
+      if (command.tool === "opencode")
+        console.log("Before each start of opencode, run: gatehouse token opencode > /dev/null");
+      return;
+    }
+    case "disconnect": {
+      const { isRevoked } = await disconnect(store, command.tool);
+      console.log(`${toolNames[command.tool]} is disconnected.`);
+      if (!isRevoked) console.log("Its key couldn’t be revoked. Revoke it on the workspace’s API keys page.");
+      return;
+    }
+    case "token":
+      console.log(await readToken(store, command.tool));
+      return;
+    case "status":
+      for (const line of await describeStatus(store)) console.log(line);
+      return;
+  }
+}

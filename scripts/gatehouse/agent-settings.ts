@@ -1,0 +1,130 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+import type { Tool } from "./arguments.ts";
+import type { JsonEdit } from "./json-edits.ts";
+import type { TomlEdits } from "./toml-edits.ts";
+
+/** What an agent's configuration depends on. */
+export interface AgentFacts {
+  /** The gateway's address, without `/v1`. */
+  gatewayUrl: string;
+  /** The program and arguments that print a key. */
+  helper: readonly [string, ...string[]];
+  keyFile: string;
+  model: string | undefined;
+  /** The ids of the chat models that the key may use. */
+  models: readonly string[];
+}
+
+/** An agent's configuration file, and what to set there. */
+export type AgentSettings = { file: string } & (
+  | { format: "json"; edits: readonly JsonEdit[] }
+  | { format: "toml"; edits: TomlEdits }
+);
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How old a key may become before an agent asks for it again. Renewed keys leave the old one 15 more minutes. */
+const refreshMs = 300_000;
+
+/** Returns what to set for an agent. @param options.exists whether a file is there */
+export function agentSettings(
+  tool: Tool,
+  facts: AgentFacts,
+  { environment = process.env, exists }: { environment?: Environment; exists: (file: string) => boolean },
+): AgentSettings {
+  switch (tool) {
+    case "claude":
+      return claudeSettings(facts, environment);
+    case "codex":
+      return codexSettings(facts, environment);
+    case "opencode":
+      return opencodeSettings(facts, { environment, exists });
+  }
+}
+
+/**
+ * `apiKeyHelper` runs in a shell, and its output is sent as both `X-Api-Key` and `Authorization: Bearer`
+ * (https://code.claude.com/docs/en/settings). Claude Code runs it again after the time to live, or after a 401.
+ */
+function claudeSettings({ gatewayUrl, helper, model }: AgentFacts, environment: Environment): AgentSettings {
+  const variables = {
+    ANTHROPIC_BASE_URL: gatewayUrl,
+    CLAUDE_CODE_API_KEY_HELPER_TTL_MS: String(refreshMs),
+    // Claude Code also uses a small model; a catalogue need not have its default one.
+    ...(model !== undefined && { ANTHROPIC_MODEL: model, ANTHROPIC_DEFAULT_HAIKU_MODEL: model }),
+  };
+  return {
+    format: "json",
+    file: join(environment.CLAUDE_CONFIG_DIR || join(homedir(), ".claude"), "settings.json"),
+    edits: [
+      { path: ["apiKeyHelper"], value: helper.map(shellQuoted).join(" ") },
+      ...Object.entries(variables).map(([name, value]) => ({ path: ["env", name], value })),
+    ],
+  };
+}
+
+/** `ModelProviderInfo` and `ModelProviderAuthInfo` of https://github.com/openai/codex (codex-rs). */
+function codexSettings({ gatewayUrl, helper, model }: AgentFacts, environment: Environment): AgentSettings {
+  const [command, ...args] = helper;
+  return {
+    format: "toml",
+    file: join(environment.CODEX_HOME || join(homedir(), ".codex"), "config.toml"),
+    edits: {
+      values: {
+        model_provider: tomlText("gatehouse"),
+        ...(model !== undefined && { model: tomlText(model) }),
+      },
+      tables: {
+        "model_providers.gatehouse": [
+          `name = ${tomlText("Gatehouse")}`,
+          `base_url = ${tomlText(`${gatewayUrl}/v1`)}`,
+          `wire_api = ${tomlText("responses")}`,
+        ].join("\n"),
+        "model_providers.gatehouse.auth": [
+          `command = ${tomlText(command)}`,
+          `args = [${args.map(tomlText).join(", ")}]`,
+          "timeout_ms = 20000",
+          `refresh_interval_ms = ${refreshMs}`,
+        ].join("\n"),
+      },
+    },
+  };
+}
+
+/**
+ * opencode runs no command for a key. It replaces `{file:…}` when it reads its configuration, at its start
+ * (https://opencode.ai/docs/config/).
+ */
+function opencodeSettings(
+  { gatewayUrl, keyFile, model, models }: AgentFacts,
+  { environment, exists }: { environment: Environment; exists: (file: string) => boolean },
+): AgentSettings {
+  const folder = join(environment.XDG_CONFIG_HOME || join(homedir(), ".config"), "opencode");
+  const [plain, commented] = [join(folder, "opencode.json"), join(folder, "opencode.jsonc")];
+  return {
+    format: "json",
+    file: environment.OPENCODE_CONFIG || (!exists(plain) && exists(commented) ? commented : plain),
+    edits: [
+      {
+        path: ["provider", "gatehouse"],
+        value: {
+          npm: "@ai-sdk/openai-compatible",
+          name: "Gatehouse",
+          options: { baseURL: `${gatewayUrl}/v1`, apiKey: `{file:${keyFile}}` },
+          models: Object.fromEntries(models.map((id) => [id, {}])),
+        },
+      },
+      ...(model === undefined ? [] : [{ path: ["model"], value: `gatehouse/${model}` }]),
+    ],
+  };
+}
+
+function shellQuoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** A basic string of TOML, which has the escapes of JSON. */
+function tomlText(text: string): string {
+  return JSON.stringify(text);
+}

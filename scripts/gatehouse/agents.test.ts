@@ -1,0 +1,43 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { readToken } from "./agents.ts";
+import { Store } from "./store.ts";
+
+const hour = 3_600_000;
+/** No server listens there. */
+const url = "http://127.0.0.1:9";
+let store: Store;
+
+beforeEach(async () => {
+  store = new Store(await mkdtemp(join(tmpdir(), "gatehouse-store-")));
+  const tokens = { accessToken: "gho_x", accessExpiresAt: Date.now() + hour, refreshToken: "ghr_x" };
+  await store.writeLogin({ url, clientId: "gatehouse", account: "ann@example.com", ...tokens });
+});
+afterEach(() => rm(store.folder, { recursive: true }));
+
+async function connectWith(keyExpiresAt: number): Promise<void> {
+  const workspace = { workspaceId: "w", workspaceName: "Acme", connectionId: "c" };
+  await store.writeKey("claude", "ttr_ai_x");
+  await store.writeConnection("claude", { url, ...workspace, gatewayUrl: url, keyExpiresAt, configuration: null });
+}
+
+test("without a network the key that is left is printed", async () => {
+  await connectWith(Date.now() + hour);
+  expect(await readToken(store, "claude")).toBe("ttr_ai_x");
+  expect(await readToken(store, undefined)).toBe("ttr_ai_x");
+});
+
+test("without a network an expired key is not printed", async () => {
+  await connectWith(Date.now() - 1);
+  await expect(readToken(store, "claude")).rejects.toThrow("Couldn’t reach 127.0.0.1:9.");
+});
+
+test("a key is not printed after a sign-out, nor for an agent that is not connected", async () => {
+  await connectWith(Date.now() + hour);
+  await expect(readToken(store, "codex")).rejects.toThrow("Codex isn’t connected. Run: gatehouse connect codex");
+  await store.deleteLogin();
+  await expect(readToken(store, "claude")).rejects.toThrow("You’re not signed in. Run: gatehouse login");
+  expect(await store.readKey("claude")).toBeNull();
+});

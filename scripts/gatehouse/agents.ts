@@ -1,0 +1,184 @@
+import { hostname } from "node:os";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { type Tool, toolNames, tools } from "./arguments.ts";
+import { configure, unconfigure } from "./configure.ts";
+import { Failure } from "./failure.ts";
+import { requireLogin } from "./login.ts";
+import { callApi } from "./platform.ts";
+import { withLock } from "./private-files.ts";
+import type { Connection, Login, Store } from "./store.ts";
+import { chooseWorkspace } from "./workspaces.ts";
+
+const connected = z.union([
+  z.object({ state: z.literal("connected"), connection: z.object({ id: z.string() }) }),
+  z.object({ state: z.literal("requested") }),
+]);
+const listed = z.object({
+  connections: z.array(z.object({ id: z.string(), state: z.enum(["connected", "revoked"]) })),
+});
+const issued = z.object({ secret: z.string(), expiresAt: z.string(), gatewayUrl: z.string() });
+const models = z.object({
+  data: z.array(z.object({ id: z.string(), platform: z.object({ kind: z.string() }) })),
+});
+
+/** A key with less time left is renewed. opencode reads its key once, at its start, so it gets a new one each time. */
+const renewBeforeMs: Readonly<Record<Tool, number>> = {
+  claude: 30 * 60_000,
+  codex: 30 * 60_000,
+  opencode: 7 * 3_600_000,
+};
+
+/**
+ * Connects an agent to a workspace and writes its configuration.
+ * @throws Failure, also if a key manager has to approve it first
+ */
+export function connect(
+  store: Store,
+  { tool, workspace: wanted, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
+): Promise<{ workspaceName: string; file: string }> {
+  return withLock(store.folder, async () => {
+    const login = await requireLogin(store);
+    const known = (await store.readConnections())[tool];
+    const workspace = await chooseWorkspace(login, { wanted, known: known?.workspaceId });
+    const token = login.accessToken;
+    const agents = agentsUrl(login, workspace.id);
+    const host = hostname().slice(0, 64) || "computer";
+    const answer = await callApi(agents, { token, method: "POST", body: { tool, host }, schema: connected });
+    if (answer.state === "requested") {
+      const page = `${login.url}/workspaces/${workspace.id}/ai/keys`;
+      throw new Failure(
+        "refused",
+        `You can’t create API keys in ${workspace.name}. A member who manages them has your request at ${page}. Run this again once it is approved.`,
+      );
+    }
+    const key = await callApi(`${agents}/${answer.connection.id}/keys`, { token, method: "POST", schema: issued });
+    const offered = await chatModels(key);
+    if (model !== undefined && !offered.includes(model)) {
+      throw new Failure("refused", `${workspace.name} has no model “${model}”. It has: ${offered.join(", ")}.`);
+    }
+    const connection: Connection = {
+      url: login.url,
+      workspaceId: workspace.id,
+      workspaceName: workspace.name,
+      connectionId: answer.connection.id,
+      gatewayUrl: key.gatewayUrl,
+      keyExpiresAt: Date.parse(key.expiresAt),
+      configuration: known?.configuration ?? null,
+    };
+    await store.writeKey(tool, key.secret);
+    await store.writeConnection(tool, connection);
+    const facts = {
+      gatewayUrl: key.gatewayUrl,
+      helper: helperOf(tool),
+      keyFile: store.keyFile(tool),
+      model,
+      models: offered,
+    };
+    const configuration = await configure(tool, { facts, earlier: connection.configuration });
+    await store.writeConnection(tool, { ...connection, configuration });
+    if (known && known.url === login.url && known.connectionId !== connection.connectionId) {
+      await revoke(login, known).catch(() => {});
+    }
+    return { workspaceName: workspace.name, file: configuration.file };
+  });
+}
+
+/**
+ * Returns a valid key of an agent, renewed if it expires soon. Without a network, the key that is left.
+ * @throws Failure if the agent is not connected, the connection was revoked, or the sign-in has ended
+ */
+export function readToken(store: Store, asked: Tool | undefined): Promise<string> {
+  return withLock(store.folder, async () => {
+    const connections = await store.readConnections();
+    const tool = asked ?? onlyTool(Object.keys(connections) as Tool[]);
+    const connection = connections[tool];
+    if (!connection) throw notConnected(tool);
+    const key = await store.readKey(tool);
+    const left = connection.keyExpiresAt - Date.now();
+    try {
+      const login = await requireLogin(store);
+      await requireConnected(store, { tool, connection, login });
+      if (key && left > renewBeforeMs[tool]) return key;
+      return await renew(store, { tool, connection, login });
+    } catch (error) {
+      if (key && left > 0 && error instanceof Failure && error.kind === "unreachable") return key;
+      throw error;
+    }
+  });
+}
+
+/** Revokes an agent's keys and removes its configuration. @returns whether the platform revoked them */
+export function disconnect(store: Store, tool: Tool): Promise<{ isRevoked: boolean }> {
+  return withLock(store.folder, async () => {
+    const connection = (await store.readConnections())[tool];
+    if (!connection) throw notConnected(tool);
+    const isRevoked = await requireLogin(store)
+      .then((login) => revoke(login, connection))
+      .then(
+        () => true,
+        () => false,
+      );
+    if (connection.configuration) await unconfigure(connection.configuration);
+    await store.deleteKey(tool);
+    await store.writeConnection(tool, null);
+    return { isRevoked };
+  });
+}
+
+async function requireConnected(
+  store: Store,
+  { tool, connection, login }: { tool: Tool; connection: Connection; login: Login },
+): Promise<void> {
+  const { connections } = await callApi(agentsUrl(login, connection.workspaceId), {
+    token: login.accessToken,
+    schema: listed,
+  });
+  const found = connections.find(({ id }) => id === connection.connectionId);
+  if (found?.state === "connected" && connection.url === login.url) return;
+  await store.deleteKey(tool);
+  const reason = found
+    ? "This connection was revoked in the workspace’s API keys."
+    : `${toolNames[tool]} was connected by an earlier sign-in.`;
+  throw new Failure("gone", `${reason} To connect again, run: gatehouse connect ${tool}`);
+}
+
+async function renew(
+  store: Store,
+  { tool, connection, login }: { tool: Tool; connection: Connection; login: Login },
+): Promise<string> {
+  const url = `${agentsUrl(login, connection.workspaceId)}/${connection.connectionId}/keys`;
+  const key = await callApi(url, { token: login.accessToken, method: "POST", schema: issued });
+  await store.writeKey(tool, key.secret);
+  await store.writeConnection(tool, { ...connection, keyExpiresAt: Date.parse(key.expiresAt) });
+  return key.secret;
+}
+
+async function revoke(login: Login, { workspaceId, connectionId }: Connection): Promise<void> {
+  const url = `${agentsUrl(login, workspaceId)}/${connectionId}`;
+  await callApi(url, { token: login.accessToken, method: "DELETE", schema: z.unknown() });
+}
+
+async function chatModels({ gatewayUrl, secret }: z.output<typeof issued>): Promise<string[]> {
+  const { data } = await callApi(`${gatewayUrl}/v1/models`, { token: secret, schema: models });
+  return data.filter(({ platform }) => platform.kind === "chat").map(({ id }) => id);
+}
+
+function agentsUrl({ url }: Login, workspaceId: string): string {
+  return `${url}/api/v1/workspaces/${workspaceId}/ai/agents`;
+}
+
+function helperOf(tool: Tool): [string, ...string[]] {
+  return [process.execPath, fileURLToPath(new URL("./bin.js", import.meta.url)), "token", tool];
+}
+
+function onlyTool(connectedTools: readonly Tool[]): Tool {
+  const [only, ...others] = connectedTools;
+  if (only === undefined) throw new Failure("usage", "No agent is connected. Run: gatehouse connect claude");
+  if (others.length > 0) throw new Failure("usage", `Name the agent: gatehouse token ${tools.join("|")}`);
+  return only;
+}
+
+function notConnected(tool: Tool): Failure {
+  return new Failure("refused", `${toolNames[tool]} isn’t connected. Run: gatehouse connect ${tool}`);
+}

@@ -1,0 +1,58 @@
+import { existsSync } from "node:fs";
+import { type AgentFacts, agentSettings } from "./agent-settings.ts";
+import type { Tool } from "./arguments.ts";
+import { Failure } from "./failure.ts";
+import { applyJsonEdits, jsonUndo, undoJsonEdits } from "./json-edits.ts";
+import { readText, writeText } from "./private-files.ts";
+import type { Connection } from "./store.ts";
+import { applyTomlEdits, hasInlineTable, tomlUndo, undoTomlEdits } from "./toml-edits.ts";
+
+type Configuration = NonNullable<Connection["configuration"]>;
+
+/**
+ * Writes an agent's configuration, and leaves everything else in it as it is. Doing it twice changes nothing.
+ * @param options.earlier what a previous call returned
+ * @throws Failure if the file cannot be understood; it is unchanged then
+ */
+export async function configure(
+  tool: Tool,
+  { facts, earlier }: { facts: AgentFacts; earlier: Configuration | null },
+): Promise<Configuration> {
+  const settings = agentSettings(tool, facts, { exists: existsSync });
+  const { file } = settings;
+  const source = (await readText(file)) ?? "";
+  const known = earlier?.file === file ? earlier.undo : undefined;
+  const { text, undo } = understood(file, () => {
+    if (settings.format === "json") {
+      return applyJsonEdits(source, { edits: settings.edits, ...withEarlier(jsonUndo.safeParse(known).data) });
+    }
+    if (hasInlineTable(source, "model_providers")) throw new SyntaxError("model_providers is not a table");
+    return applyTomlEdits(source, { edits: settings.edits, ...withEarlier(tomlUndo.safeParse(known).data) });
+  });
+  if (text !== source) await writeText(file, text);
+  return { file, undo };
+}
+
+/** Removes what {@link configure} wrote, and restores what it replaced, except where somebody has changed it since. */
+export async function unconfigure({ file, undo }: Configuration): Promise<void> {
+  const source = await readText(file);
+  if (source === null) return;
+  const [json, toml] = [jsonUndo.safeParse(undo).data, tomlUndo.safeParse(undo).data];
+  const text = understood(file, () =>
+    json ? undoJsonEdits(source, json) : toml ? undoTomlEdits(source, toml) : source,
+  );
+  if (text !== source) await writeText(file, text);
+}
+
+function withEarlier<Undo>(earlier: Undo | undefined): { earlier?: Undo } {
+  return earlier === undefined ? {} : { earlier };
+}
+
+function understood<Result>(file: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new Failure("configuration", `Couldn’t change ${file}: ${error.message}. Correct it, then try again.`);
+  }
+}

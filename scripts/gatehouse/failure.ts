@@ -1,0 +1,17 @@
+/** Why a call failed, as far as commands act on it. */
+export type FailureKind = "usage" | "signed-out" | "unreachable" | "refused" | "gone" | "configuration";
+
+/** A failure that the person at the terminal can do something about. The message is for them. */
+export class Failure extends Error {
+  readonly kind: FailureKind;
+
+  constructor(kind: FailureKind, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** The failure of everything that needs a login. */
+export function signedOut(message = "You’re not signed in."): Failure {
+  return new Failure("signed-out", `${message} Run: gatehouse login`);
+}

@@ -1,0 +1,138 @@
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import { type JsonMember, type JsonNode, parseJson } from "./json-syntax.ts";
+
+/** A value to set at a path of object keys. */
+export interface JsonEdit {
+  path: readonly string[];
+  value: unknown;
+}
+
+/** How to undo an edit: what was written, how many objects of its path were there, and what it replaced, if anything. */
+const undoStep = z.object({
+  path: z.array(z.string()),
+  value: z.unknown(),
+  existing: z.number(),
+  before: z.unknown().optional(),
+});
+export const jsonUndo = z.array(undoStep);
+export type JsonUndo = z.infer<typeof jsonUndo>;
+
+/**
+ * Sets values in a JSON text and leaves everything else as it is written, comments included.
+ * @param options.earlier how to undo the edits that are in the text from before, so that the result undoes both
+ * @throws SyntaxError if the text is not JSON, or a path leads through something else than an object
+ */
+export function applyJsonEdits(
+  source: string,
+  { edits, earlier = [] }: { edits: readonly JsonEdit[]; earlier?: JsonUndo },
+): { text: string; undo: JsonUndo } {
+  // Undone first, so that a value of ours never counts as what was there before.
+  let text = undoJsonEdits(source, earlier);
+  const undo = edits.map(({ path, value }) => {
+    const before = find(text, path);
+    const existing = path.findIndex((_, depth) => !find(text, path.slice(0, depth + 1)));
+    text = setMember(text, { path, value });
+    return { path: [...path], value, existing, ...(before !== undefined && { before: before.value }) };
+  });
+  const unchanged = edits.every(({ path, value }) => isDeepStrictEqual(find(source, path)?.value, value));
+  return { text: unchanged && earlier.length === edits.length ? source : text, undo };
+}
+
+/** Undoes edits, except where somebody has changed the value since. @throws SyntaxError as {@link applyJsonEdits} */
+export function undoJsonEdits(source: string, undo: JsonUndo): string {
+  let text = source;
+  for (const step of [...undo].reverse()) {
+    const found = find(text, step.path);
+    if (!found || !isDeepStrictEqual(found.value, step.value)) continue;
+    text = "before" in step ? setMember(text, { path: step.path, value: step.before }) : removeMember(text, step);
+  }
+  return text;
+}
+
+function rootOf(source: string): JsonNode {
+  const root = parseJson(source.trim() === "" ? "{}" : source);
+  if (!root.members) throw new SyntaxError("the file is not a JSON object");
+  return root;
+}
+
+function find(source: string, path: readonly string[]): JsonNode | undefined {
+  return path.reduce<JsonNode | undefined>((node, key) => memberOf(node, key)?.node, rootOf(source));
+}
+
+/** The last of several members of one name counts, as in JSON.parse. */
+function memberOf(node: JsonNode | undefined, key: string): JsonMember | undefined {
+  return node?.members?.findLast((member) => member.key === key);
+}
+
+function setMember(source: string, { path, value }: JsonEdit): string {
+  const text = source.trim() === "" ? "{}\n" : source;
+  let parent = rootOf(text);
+  for (const [depth, key] of path.entries()) {
+    const found = memberOf(parent, key);
+    const last = depth === path.length - 1;
+    if (!found) {
+      const rest = path.slice(depth + 1).reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
+      return insertMember(text, { parent, key, value: rest, depth: depth + 1 });
+    }
+    if (last) {
+      const { start, end } = found.node;
+      return text.slice(0, start) + written(value, { text, depth: depth + 1 }) + text.slice(end);
+    }
+    if (!found.node.members) throw new SyntaxError(`${path.slice(0, depth + 1).join(".")} is not an object`);
+    parent = found.node;
+  }
+  return text;
+}
+
+function insertMember(
+  text: string,
+  { parent, key, value, depth }: { parent: JsonNode; key: string; value: unknown; depth: number },
+): string {
+  const indent = indentOf(text);
+  const member = `${JSON.stringify(key)}: ${written(value, { text, depth })}`;
+  const last = parent.members?.at(-1);
+  const line = `\n${indent.repeat(depth)}`;
+  if (!last) {
+    return `${text.slice(0, parent.start + 1)}${line}${member}\n${indent.repeat(depth - 1)}${text.slice(parent.end - 1)}`;
+  }
+  const { end } = last.node;
+  const comma = end + matchAt(/\s*,/y, { text, at: end });
+  const place = comma + matchAt(/[ \t]*(?:\/\/[^\n]*|\/\*[^\n]*\*\/[ \t]*)(?=\r?\n)/y, { text, at: comma });
+  const hasComma = comma > end;
+  const before = `${text.slice(0, end)}${hasComma ? "" : ","}${text.slice(end, place)}`;
+  return `${before}${line}${member}${hasComma ? "," : ""}${text.slice(place)}`;
+}
+
+/** Returns the length of what a sticky pattern matches at a place. */
+function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): number {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0].length ?? 0;
+}
+
+/** Removes a member with its comma, and the objects of its path that were not there before and are empty without it. */
+function removeMember(source: string, { path, existing }: { path: readonly string[]; existing: number }): string {
+  const parent = find(source, path.slice(0, -1));
+  const members = parent?.members ?? [];
+  const place = members.findLastIndex(({ key }) => key === path.at(-1));
+  const member = members[place];
+  if (!parent || !member) return source;
+  if (members.length === 1 && path.length - 1 > existing) {
+    return removeMember(source, { path: path.slice(0, -1), existing });
+  }
+  const next = members[place + 1];
+  const previous = members[place - 1];
+  if (next) return source.slice(0, member.start) + source.slice(next.start);
+  if (previous) return source.slice(0, previous.node.end) + source.slice(member.node.end);
+  return `${source.slice(0, parent.start)}{}${source.slice(parent.end)}`;
+}
+
+function written(value: unknown, { text, depth }: { text: string; depth: number }): string {
+  const indent = indentOf(text);
+  return JSON.stringify(value, null, indent).replaceAll("\n", `\n${indent.repeat(depth)}`);
+}
+
+/** The indentation of the first indented line; two spaces by default. */
+function indentOf(text: string): string {
+  return /\n([ \t]+)"/.exec(text)?.[1] ?? "  ";
+}

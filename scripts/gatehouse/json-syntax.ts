@@ -1,0 +1,84 @@
+/** A value of a JSON text and its position there. */
+export interface JsonNode {
+  start: number;
+  end: number;
+  value: unknown;
+  /** Of an object, in the order of the text. */
+  members: JsonMember[] | null;
+}
+
+export interface JsonMember {
+  key: string;
+  /** Of the key's quotation mark. */
+  start: number;
+  node: JsonNode;
+}
+
+const blank = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
+const text = /"(?:[^"\\\n]|\\.)*"/y;
+const literal = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+
+/**
+ * Parses JSON with comments and trailing commas, keeping positions.
+ * @throws SyntaxError
+ */
+export function parseJson(source: string): JsonNode {
+  let at = 0;
+
+  function skip(): void {
+    blank.lastIndex = at;
+    blank.exec(source);
+    at = Math.max(at, blank.lastIndex);
+  }
+
+  function take(pattern: RegExp): string {
+    pattern.lastIndex = at;
+    const found = pattern.exec(source)?.[0];
+    if (found === undefined) throw new SyntaxError(`unexpected text at ${at}`);
+    at += found.length;
+    return found;
+  }
+
+  /** Reads what `item` reads, with commas between, up to the closing bracket. */
+  function list(close: string, item: () => void): void {
+    at++;
+    for (;;) {
+      skip();
+      if (source[at] === close) break;
+      item();
+      skip();
+      if (source[at] === ",") at++;
+      else if (source[at] !== close) throw new SyntaxError(`expected , or ${close} at ${at}`);
+    }
+    at++;
+  }
+
+  function node(): JsonNode {
+    skip();
+    const start = at;
+    if (source[at] === "{") {
+      const members: JsonMember[] = [];
+      list("}", () => {
+        const start = at;
+        const key = JSON.parse(take(text)) as string;
+        skip();
+        if (source[at++] !== ":") throw new SyntaxError(`expected : at ${at}`);
+        members.push({ key, start, node: node() });
+      });
+      const value = Object.fromEntries(members.map(({ key, node }) => [key, node.value]));
+      return { start, end: at, value, members };
+    }
+    if (source[at] === "[") {
+      const items: unknown[] = [];
+      list("]", () => items.push(node().value));
+      return { start, end: at, value: items, members: null };
+    }
+    const value: unknown = JSON.parse(take(source[at] === '"' ? text : literal));
+    return { start, end: at, value, members: null };
+  }
+
+  const root = node();
+  skip();
+  if (at < source.length) throw new SyntaxError(`unexpected text at ${at}`);
+  return root;
+}

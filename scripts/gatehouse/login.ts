@@ -1,0 +1,141 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import { Failure, signedOut } from "./failure.ts";
+import { callApi, postForm, readPlatformUrl } from "./platform.ts";
+import type { Login, Store } from "./store.ts";
+
+const scope = "openid profile email offline_access workspaces:read studio:keys";
+/** An access token that expires within this time is refreshed first. */
+const refreshBeforeMs = 60_000;
+
+const device = z.object({
+  device_code: z.string(),
+  user_code: z.string(),
+  verification_uri: z.string(),
+  verification_uri_complete: z.string().optional(),
+  expires_in: z.number(),
+  interval: z.number().default(5),
+});
+const tokens = z.object({ access_token: z.string(), refresh_token: z.string(), expires_in: z.number() });
+const userinfo = z.object({ sub: z.string(), email: z.string().optional(), name: z.string().nullish() });
+
+type Print = (line: string) => void;
+
+/**
+ * Signs in by the device authorization grant (RFC 8628): prints the address and the code, then polls until the person
+ * answers in a browser.
+ * @throws Failure if they deny it, do not answer in time, or the client is not registered
+ */
+export async function signIn(
+  store: Store,
+  { url: typed, clientId, print }: { url: string | undefined; clientId: string; print: Print },
+): Promise<Login> {
+  const known = await store.readLogin();
+  const address = typed ?? process.env.GATEHOUSE_URL ?? known?.url;
+  if (!address) throw new Failure("usage", "Name the platform: gatehouse login --url https://app.example.com");
+  const url = readPlatformUrl(address);
+  const begun = await postForm(`${url}/oauth/device_authorization`, {
+    form: { client_id: clientId, scope },
+    schema: device,
+  });
+  if ("error" in begun) throw refusedClient(begun.error, { url, clientId });
+  const { answer } = begun;
+  print(`Open ${answer.verification_uri_complete ?? answer.verification_uri}`);
+  print(`and check that it shows the code ${answer.user_code}.`);
+  const login = await pollForTokens({ url, clientId, begun: answer });
+  const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
+  const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
+  // The earlier login would live on for 30 days without anybody to use it.
+  if (known) await revoke(known).catch(() => {});
+  await store.writeLogin(signedIn);
+  return signedIn;
+}
+
+async function pollForTokens({
+  url,
+  clientId,
+  begun,
+}: {
+  url: string;
+  clientId: string;
+  begun: z.output<typeof device>;
+}): Promise<Omit<Login, "account">> {
+  const deadline = Date.now() + begun.expires_in * 1000;
+  let intervalMs = begun.interval * 1000;
+  while (Date.now() < deadline) {
+    await delay(intervalMs);
+    const polled = await poll(url, { clientId, deviceCode: begun.device_code });
+    if ("answer" in polled) return loginOf(polled.answer, { url, clientId });
+    // RFC 8628 section 3.5: slow down by 5 seconds, also after a connection that timed out.
+    if (polled.error === "slow_down" || polled.error === "unreachable") intervalMs += 5000;
+    else if (polled.error === "access_denied") throw new Failure("refused", "The sign-in was denied.");
+    else if (polled.error !== "authorization_pending") break;
+  }
+  throw new Failure("refused", "The code expired before it was approved. Run gatehouse login again.");
+}
+
+async function poll(url: string, { clientId, deviceCode }: { clientId: string; deviceCode: string }) {
+  const grant = "urn:ietf:params:oauth:grant-type:device_code";
+  try {
+    return await postForm(`${url}/oauth/token`, {
+      form: { grant_type: grant, client_id: clientId, device_code: deviceCode },
+      schema: tokens,
+    });
+  } catch (error) {
+    if (error instanceof Failure && error.kind === "unreachable") return { error: "unreachable" };
+    throw error;
+  }
+}
+
+/**
+ * Returns a login whose access token works, refreshed if it is about to expire. Call it under the store's lock.
+ * @throws Failure signed-out without a login, or once it has ended
+ */
+export async function requireLogin(store: Store): Promise<Login> {
+  const login = await store.readLogin();
+  if (!login) throw signedOut();
+  if (login.accessExpiresAt - Date.now() > refreshBeforeMs) return login;
+  const { url, clientId, refreshToken } = login;
+  const refreshed = await postForm(`${url}/oauth/token`, {
+    form: { grant_type: "refresh_token", client_id: clientId, refresh_token: refreshToken },
+    schema: tokens,
+  });
+  if ("error" in refreshed) {
+    if (refreshed.error !== "invalid_grant") throw refusedClient(refreshed.error, { url, clientId });
+    await store.deleteLogin();
+    throw signedOut("Your sign-in has ended.");
+  }
+  const renewed = { ...login, ...loginOf(refreshed.answer, { url, clientId }) };
+  await store.writeLogin(renewed);
+  return renewed;
+}
+
+/** Ends the login at the platform, and with it all keys that came from it. @throws Failure if it cannot be reached */
+export async function signOut(store: Store): Promise<Login> {
+  const login = await store.readLogin();
+  if (!login) throw signedOut();
+  await revoke(login);
+  await store.deleteLogin();
+  return login;
+}
+
+async function revoke({ url, clientId, refreshToken }: Login): Promise<void> {
+  const form = { client_id: clientId, token: refreshToken, token_type_hint: "refresh_token" };
+  const revoked = await postForm(`${url}/oauth/revoke`, { form, schema: z.unknown() });
+  if ("error" in revoked) throw refusedClient(revoked.error, { url, clientId });
+}
+
+function loginOf(
+  { access_token, refresh_token, expires_in }: z.output<typeof tokens>,
+  { url, clientId }: { url: string; clientId: string },
+): Omit<Login, "account"> {
+  const accessExpiresAt = Date.now() + expires_in * 1000;
+  return { url, clientId, accessToken: access_token, accessExpiresAt, refreshToken: refresh_token };
+}
+
+function refusedClient(error: string, { url, clientId }: { url: string; clientId: string }): Failure {
+  return new Failure(
+    "refused",
+    `${new URL(url).host} doesn’t let the client “${clientId}” sign in (${error}). An administrator registers it as docs/coding-agents.md shows.`,
+  );
+}

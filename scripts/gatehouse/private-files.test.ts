@@ -1,0 +1,56 @@
+import { mkdir, mkdtemp, readFile, readlink, rm, stat, symlink, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { readText, withLock, writeText } from "./private-files.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "private-files-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const modeOf = async (file: string) => (await stat(file)).mode & 0o777;
+
+test("a new file is readable by its owner alone, and an existing one keeps its mode", async () => {
+  const [secret, shared] = [join(folder, "new", "secret"), join(folder, "shared")];
+  await writeText(secret, "a");
+  expect([await readText(secret), await modeOf(secret)]).toEqual(["a", 0o600]);
+  await writeFile(shared, "old", { mode: 0o644 });
+  await writeText(shared, "new");
+  expect([await readText(shared), await modeOf(shared)]).toEqual(["new", 0o644]);
+});
+
+test("a symbolic link stays one, and its target is written", async () => {
+  const [target, link] = [join(folder, "target"), join(folder, "link")];
+  await writeFile(target, "old");
+  await symlink(target, link);
+  await writeText(link, "new");
+  expect(await readlink(link)).toBe(target);
+  expect(await readFile(target, "utf8")).toBe("new");
+});
+
+test("a missing file reads as null", async () => {
+  expect(await readText(join(folder, "absent"))).toBeNull();
+});
+
+test("concurrent work runs one after another, also after a failure", async () => {
+  let running = 0;
+  const work = async (fails: boolean) => {
+    running++;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(running).toBe(1);
+    running--;
+    if (fails) throw new Error("failed");
+  };
+  const outcomes = await Promise.allSettled([true, false, false].map((fails) => withLock(folder, () => work(fails))));
+  expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected"]);
+});
+
+test("the lock of a command that was killed is taken over after a minute", async () => {
+  const lock = join(folder, "lock");
+  await mkdir(lock);
+  const old = Date.now() / 1000 - 61;
+  await utimes(lock, old, old);
+  expect(await withLock(folder, async () => "done")).toBe("done");
+});

@@ -1,0 +1,156 @@
+import { z } from "zod";
+
+/** Top-level values and whole tables to set in a TOML file; values and bodies are TOML text. */
+export interface TomlEdits {
+  values: Readonly<Record<string, string>>;
+  tables: Readonly<Record<string, string>>;
+}
+
+/** What was written, and what it replaced: null where nothing was there. Texts are whole lines. */
+const replaced = z.record(z.string(), z.object({ written: z.string(), before: z.string().nullable() }));
+export const tomlUndo = z.object({ values: replaced, tables: replaced });
+export type TomlUndo = z.infer<typeof tomlUndo>;
+
+const noUndo: TomlUndo = { values: {}, tables: {} };
+
+/** The lines of a top-level value or a table, from `start` to before `end`. */
+interface Span {
+  name: string;
+  start: number;
+  end: number;
+}
+
+/**
+ * Sets top-level values and tables, and leaves all other lines as they are.
+ * @param options.earlier how to undo the edits that are in the text from before
+ */
+export function applyTomlEdits(
+  source: string,
+  { edits, earlier = noUndo }: { edits: TomlEdits; earlier?: TomlUndo },
+): { text: string; undo: TomlUndo } {
+  let text = undoTomlEdits(source, earlier);
+  const undo: TomlUndo = { values: {}, tables: {} };
+  for (const [name, body] of Object.entries(edits.tables)) {
+    const written = `[${name}]\n${body.trimEnd()}\n`;
+    const change = replace(text, { kind: "tables", name, written });
+    text = change.text;
+    undo.tables[name] = { written, before: change.before };
+  }
+  for (const [name, value] of Object.entries(edits.values)) {
+    const written = `${name} = ${value}\n`;
+    const change = replace(text, { kind: "values", name, written });
+    text = change.text;
+    undo.values[name] = { written, before: change.before };
+  }
+  return { text, undo };
+}
+
+/** Undoes edits, except where somebody has changed the lines since. */
+export function undoTomlEdits(source: string, { values, tables }: TomlUndo): string {
+  let text = source;
+  for (const [kind, changes] of [
+    ["values", values],
+    ["tables", tables],
+  ] as const) {
+    for (const [name, { written, before }] of Object.entries(changes)) {
+      const found = read(text, { kind, name });
+      if (found?.trimEnd() === written.trimEnd()) text = replace(text, { kind, name, written: before ?? "" }).text;
+    }
+  }
+  return text;
+}
+
+/** Whether the file defines a name at its top level by a dotted key or an inline table, which no table can extend. */
+export function hasInlineTable(source: string, name: string): boolean {
+  return spansOf(source).values.some(({ name: key }) => key === name || key.startsWith(`${name}.`));
+}
+
+type Place = { kind: "values" | "tables"; name: string };
+
+function read(text: string, { kind, name }: Place): string | null {
+  const span = spansOf(text)[kind].find((one) => one.name === name);
+  return span ? linesOf(text).slice(span.start, span.end).join("") : null;
+}
+
+/** Replaces the lines of a value or a table, or adds them: values at the beginning, tables at the end. */
+function replace(
+  text: string,
+  { kind, name, written }: Place & { written: string },
+): { text: string; before: string | null } {
+  const lines = linesOf(text);
+  const span = spansOf(text)[kind].find((one) => one.name === name);
+  if (span) {
+    const before = lines.splice(span.start, span.end - span.start, ...(written ? [written] : [])).join("");
+    // The blank line that was added above a table goes with it.
+    if (!written && kind === "tables" && lines[span.start - 1]?.trim() === "") lines.splice(span.start - 1, 1);
+    return { text: lines.join(""), before };
+  }
+  if (!written) return { text, before: null };
+  if (kind === "values") return { text: written + text, before: null };
+  const ended = text === "" || text.endsWith("\n") ? text : `${text}\n`;
+  return { text: `${ended}${ended === "" ? "" : "\n"}${written}`, before: null };
+}
+
+/** Lines with their line breaks. */
+function linesOf(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+/** Finds top-level values and tables. Ignores brackets in strings and in arrays of several lines. */
+function spansOf(text: string): { values: Span[]; tables: Span[] } {
+  const [values, tables]: [Span[], Span[]] = [[], []];
+  let table: Span | null = null;
+  let open = "";
+  for (const [index, line] of linesOf(text).entries()) {
+    const isContinued = open !== "";
+    const header = isContinued ? null : /^\s*\[\[?([^[\]]+)\]\]?\s*(?:#.*)?$/.exec(line.trimEnd());
+    const key = isContinued ? null : /^\s*([A-Za-z0-9_."'-]+(?:\s*\.\s*[A-Za-z0-9_"'-]+)*)\s*=/.exec(line);
+    if (header) {
+      table = { name: plainName(header[1] ?? ""), start: index, end: index + 1 };
+      tables.push(table);
+    } else if (table) {
+      // Comments and blank lines before the next header belong to that.
+      if (isContinued || key) table.end = index + 1;
+    } else if (key) {
+      values.push({ name: plainName(key[1] ?? ""), start: index, end: index + 1 });
+    } else if (isContinued) {
+      const last = values.at(-1);
+      if (last) last.end = index + 1;
+    }
+    if (!header) open = stateAfter(line, open);
+  }
+  return { values, tables };
+}
+
+function plainName(name: string): string {
+  return name.replace(/["'\s]/g, "");
+}
+
+/** What is still open after a line: a string of several lines by its quotation marks, or as many brackets. */
+function stateAfter(line: string, open: string): string {
+  let state = open;
+  for (let at = 0; at < line.length; ) {
+    const rest = line.slice(at);
+    if (state.startsWith('"""') || state.startsWith("'''")) {
+      const mark = state.slice(0, 3);
+      if (rest.startsWith(mark)) {
+        state = state.slice(3);
+        at += 3;
+      } else at += mark === '"""' && rest.startsWith("\\") ? 2 : 1;
+      continue;
+    }
+    if (rest.startsWith("#")) break;
+    const mark = /^(?:"""|''')/.exec(rest)?.[0];
+    const word = /^(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*')/.exec(rest)?.[0];
+    if (mark) {
+      state = mark + state;
+      at += 3;
+    } else if (word) at += word.length;
+    else {
+      if (/^[[{]/.test(rest)) state += "[";
+      else if (/^[\]}]/.test(rest)) state = state.slice(0, -1);
+      at++;
+    }
+  }
+  return state;
+}

@@ -1,0 +1,47 @@
+import { z } from "zod";
+import { Failure } from "./failure.ts";
+import { callApi } from "./platform.ts";
+import type { Login } from "./store.ts";
+
+const page = z.object({
+  workspaces: z.array(z.object({ id: z.string(), name: z.string() })),
+  nextCursor: z.string().nullable(),
+});
+
+/** A workspace of the member. */
+export type Workspace = z.infer<typeof page>["workspaces"][number];
+
+/**
+ * Chooses the workspace that a member names by id or name; without one, the workspace of the existing connection or the
+ * only one there is.
+ * @throws Failure if that is not exactly one
+ */
+export async function chooseWorkspace(
+  login: Login,
+  { wanted, known }: { wanted: string | undefined; known: string | undefined },
+): Promise<Workspace> {
+  const workspaces = await listWorkspaces(login);
+  const names = workspaces.map(({ name }) => name).join(", ");
+  if (wanted === undefined) {
+    const only = workspaces.find(({ id }) => id === known) ?? (workspaces.length === 1 ? workspaces[0] : undefined);
+    if (only) return only;
+    throw new Failure("usage", `Name the workspace with --workspace. You’re a member of: ${names}.`);
+  }
+  const name = wanted.trim().toLowerCase();
+  const found = workspaces.filter((one) => one.id === name || one.name.toLowerCase() === name);
+  const [first, second] = found;
+  if (first && second) throw new Failure("usage", `Several workspaces are called ${wanted}. Name one by its ID.`);
+  if (first) return first;
+  throw new Failure("usage", `You have no workspace “${wanted}”. You’re a member of: ${names}.`);
+}
+
+async function listWorkspaces({ url, accessToken }: Login): Promise<Workspace[]> {
+  const all: Workspace[] = [];
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const query: string = new URLSearchParams({ limit: "100", ...(cursor && { cursor }) }).toString();
+    const read = await callApi(`${url}/api/v1/workspaces?${query}`, { token: accessToken, schema: page });
+    all.push(...read.workspaces);
+    cursor = read.nextCursor;
+  }
+  return all;
+}

@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { readStack } from "./stack.ts";
+
+/** How a run of the command ended. */
+export interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** The `gatehouse` command with a home folder of its own. */
+export interface CommandLine {
+  home: string;
+  /** Runs the command. @param options.onLine gets each line of stdout as it comes */
+  run(
+    args: string[],
+    options?: { onLine?: (line: string) => void; environment?: Record<string, string> },
+  ): Promise<Ran>;
+  remove(): Promise<void>;
+}
+
+const bin = fileURLToPath(new URL("../gatehouse/bin.js", import.meta.url));
+
+/** Opens a terminal for the command, with an empty home folder. */
+export async function openCommandLine(): Promise<CommandLine> {
+  const home = await mkdtemp(join(tmpdir(), "gatehouse-command-"));
+  return {
+    home,
+    run: (args, { onLine, environment } = {}) =>
+      new Promise((resolve, reject) => {
+        const child = spawn(process.execPath, [bin, ...args], {
+          // None of this process's settings, which would lead the command to other folders.
+          env: { PATH: process.env.PATH, HOME: home, ...environment } as unknown as NodeJS.ProcessEnv,
+          stdio: ["ignore", "pipe", "pipe"],
+        });
+        const ran: Ran = { code: null, stdout: "", stderr: "" };
+        child.stdout.setEncoding("utf8").on("data", (text: string) => {
+          ran.stdout += text;
+          for (const line of text.split("\n")) if (line) onLine?.(line);
+        });
+        child.stderr.setEncoding("utf8").on("data", (text: string) => {
+          ran.stderr += text;
+        });
+        child.on("error", reject).on("close", (code) => resolve({ ...ran, code }));
+      }),
+    remove: () => rm(home, { recursive: true, force: true }),
+  };
+}
+
+/** Signs in by the command. @param options.approve answers for the person; gets the address that the command prints */
+export function signInByCommand(
+  terminal: CommandLine,
+  { clientId, approve }: { clientId: string; approve: (address: string) => Promise<void> },
+): Promise<Ran> {
+  let approved: Promise<void> | undefined;
+  const ran = terminal.run(["login", "--url", readStack().base, "--client-id", clientId], {
+    onLine: (line) => {
+      const address = /^Open (\S+)$/.exec(line)?.[1];
+      if (address) approved = approve(address);
+    },
+  });
+  return ran.then(async (result) => {
+    await approved;
+    return result;
+  });
+}

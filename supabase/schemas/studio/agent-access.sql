@@ -1,0 +1,141 @@
+-- Which members may connect coding agents: those with manage_ai_keys, and those whose request one of them approved.
+
+create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or (
+      private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+      and exists (
+        select from ai.agent_access a
+        where a.workspace_id = workspace and a.user_id = member_id and a.state = 'approved'
+      )
+    )
+$$;
+comment on function ai.may_connect_agents(uuid, uuid) is
+  'Whether a member''s coding agents get keys for a workspace. Checked when a key is made and at each of its calls.';
+
+create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
+  returns text
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  known ai.agent_access;
+  is_emailed boolean;
+begin
+  -- The caller has locked the member's account, so the member's other calls wait.
+  select * into known from ai.agent_access a where a.workspace_id = workspace and a.user_id = member_id;
+  if known.state in ('open', 'approved') then
+    return 'requested';
+  end if;
+  is_emailed := coalesce(known.emailed_at < now() - interval '24 hours', true);
+  insert into ai.agent_access as a (workspace_id, user_id, tool, host, emailed_at)
+  values (workspace, member_id, request_agent_access.tool, request_agent_access.host, now())
+  on conflict (workspace_id, user_id) do update
+  set
+    state = 'open',
+    tool = excluded.tool,
+    host = excluded.host,
+    requested_at = excluded.requested_at,
+    answered_at = null,
+    answered_by = null,
+    emailed_at = case when is_emailed then excluded.emailed_at else a.emailed_at end;
+  insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+  select u.email, request_agent_access.email ->> 'subject', request_agent_access.email ->> 'text', now()
+  from public.workspace_members m
+  join public.workspace_roles r on r.id = m.role_id and (r.is_owner or 'manage_ai_keys' = any (r.permissions))
+  join auth.users u on u.id = m.user_id
+  where m.workspace_id = workspace and is_emailed and ai.can_be_emailed(u)
+  order by m.user_id
+  limit 20;
+  return 'requested';
+end
+$$;
+comment on function ai.request_agent_access(uuid, uuid, text, text, jsonb) is
+  'Opens a member''s request, unless it is open already, and queues one email { subject, text } for each of up to 20 key '
+  'managers. A request that is repeated within 24 hours sends none.';
+
+-- Definer: the service role cannot read a member's permissions.
+create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object('outcome', 'listed', 'members', coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'userId', a.user_id,
+        'name', p.display_name,
+        'state', a.state,
+        'tool', a.tool,
+        'host', a.host,
+        'requestedAt', a.requested_at,
+        'answeredAt', a.answered_at
+      )
+      order by a.state <> 'open', a.requested_at, a.user_id
+    )
+    from ai.agent_access a
+    join public.profiles p on p.id = a.user_id
+    join public.workspace_members m on m.workspace_id = a.workspace_id and m.user_id = a.user_id
+    where a.workspace_id = workspace and a.state in ('open', 'approved')
+  ), '[]'));
+end
+$$;
+comment on function ai.list_agent_access(uuid, uuid) is
+  'Returns the members of a workspace who request to connect coding agents or were approved, for a member with '
+  'manage_ai_keys: { outcome: listed, members: [{ userId, name, state: open | approved, tool, host, requestedAt, '
+  'answeredAt }] } with open requests first, or { outcome: not_allowed }.';
+
+-- Definer: the service role writes no answers.
+create or replace function ai.answer_agent_access(
+  member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  answered ai.agent_access;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  -- Deleting an account locks its workspaces before these rows.
+  perform from public.workspaces w where w.id = workspace for key share;
+  update ai.agent_access a
+  set
+    state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
+    answered_at = now(),
+    answered_by = member_id
+  where a.workspace_id = workspace
+    and a.user_id = requester_id
+    and a.requested_at = answer_agent_access.requested_at
+    and a.state = case when answer in ('approve', 'decline') then 'open' else 'approved' end
+  returning * into answered;
+  if not found then
+    return jsonb_build_object('outcome', 'answered');
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'agent_access.' || answered.state, requester_id,
+    (select p.display_name from public.profiles p where p.id = requester_id)
+  );
+  return jsonb_build_object('outcome', 'done');
+end
+$$;
+comment on function ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text) is
+  'Answers the open request that a member made at a time (approve or decline), or withdraws its approval (withdraw), which '
+  'ends the keys of that member''s agents. Outcomes: done, answered (somebody else was faster, or a later request replaced '
+  'it), not_allowed.';

@@ -1,0 +1,185 @@
+-- Coding agents that the command connects: each gets short-lived keys for one workspace through one login of one member.
+
+create or replace function ai.agent_name(tool text) returns text
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case tool when 'claude' then 'Claude Code' when 'codex' then 'Codex' else 'opencode' end
+$$;
+comment on function ai.agent_name(text) is 'Returns the name of a coding agent for people.';
+
+create or replace function ai.find_agent_login(
+  token_hash bytea, out refused text, out user_id uuid, out login_id uuid, out ends_at timestamptz
+)
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'studio:keys');
+begin
+  refused := caller.refused;
+  user_id := caller.user_id;
+  select (l.login).id, (l.login).ends_at
+  into login_id, ends_at
+  from private.live_openid_token(find_agent_login.token_hash) l;
+end
+$$;
+comment on function ai.find_agent_login(bytea) is
+  'Returns the member and the login behind an access token with the scope studio:keys; refused as private.find_app_caller.';
+
+create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (connection).id,
+    'tool', (connection).tool,
+    'host', (connection).host,
+    'createdAt', (connection).created_at,
+    'state', case when (connection).revoked_at is null then 'connected' else 'revoked' end,
+    'keyExpiresAt', (
+      select max(k.expires_at) from ai.keys k where k.connection_id = (connection).id and k.revoked_at is null
+    )
+  )
+$$;
+comment on function ai.describe_connection(ai.agent_connections) is
+  'Returns a connection as its member reads it: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt }.';
+
+-- Definer: reads memberships and writes connections for the token's user alone.
+create or replace function private.list_agents(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql
+  stable
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  if not exists (select from private.user_workspaces(caller.user_id) w where w.id = list_agents.workspace_id) then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'access', case
+      when private.user_has_workspace_permission(caller.user_id, list_agents.workspace_id, 'manage_ai_keys') then 'approved'
+      else coalesce(
+        (
+          select a.state from ai.agent_access a
+          where a.workspace_id = list_agents.workspace_id and a.user_id = caller.user_id
+        ),
+        'none'
+      )
+    end,
+    'connections', coalesce((
+      select jsonb_agg(ai.describe_connection(c) order by c.created_at, c.id)
+      from ai.agent_connections c
+      where c.login_id = caller.login_id and c.workspace_id = list_agents.workspace_id
+    ), '[]')
+  );
+end
+$$;
+comment on function private.list_agents(bytea, uuid) is
+  'Returns the connections of a login in a workspace, and whether its member may make more: { access: approved | open | '
+  'declined | withdrawn | none, connections }, or { refused: … | not_found }.';
+
+-- Definer: as private.list_agents.
+create or replace function private.connect_agent(
+  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- Serializes a member's calls: of two, the second finds the connection of the first.
+  perform private.lock_app_credentials(caller.user_id);
+  perform
+  from private.user_workspaces(caller.user_id) u
+  join public.workspaces w on w.id = u.id
+  where w.id = connect_agent.workspace_id
+  for key share of w;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not ai.may_connect_agents(caller.user_id, connect_agent.workspace_id) then
+    if not private.user_has_workspace_permission(caller.user_id, connect_agent.workspace_id, 'use_ai_studio') then
+      return jsonb_build_object('refused', 'forbidden');
+    end if;
+    return jsonb_build_object('state', ai.request_agent_access(
+      caller.user_id, connect_agent.workspace_id, connect_agent.tool, connect_agent.host, connect_agent.email
+    ));
+  end if;
+  -- The next login of the same member, agent and host continues the connection of one that has ended.
+  update ai.agent_connections c
+  set login_id = caller.login_id
+  where c.id = (
+    select o.id
+    from ai.agent_connections o
+    where o.workspace_id = connect_agent.workspace_id
+      and o.user_id = caller.user_id
+      and o.tool = connect_agent.tool
+      and o.revoked_at is null
+      and (o.login_id = caller.login_id or (o.host = connect_agent.host and ai.agent_login_end(o.login_id) is null))
+    order by o.login_id is not distinct from caller.login_id desc, o.created_at desc
+    limit 1
+  )
+  returning * into connection;
+  if not found then
+    insert into ai.agent_connections as c (workspace_id, user_id, login_id, tool, host)
+    values (
+      connect_agent.workspace_id, caller.user_id, caller.login_id, connect_agent.tool, connect_agent.host
+    )
+    returning c.* into connection;
+  end if;
+  return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
+end
+$$;
+comment on function private.connect_agent(bytea, uuid, text, text, jsonb) is
+  'Connects a coding agent to a workspace once, { state: connected, connection }, or opens the member''s request for it '
+  'with an email to key managers, { state: requested }. Or { refused: … | not_found | forbidden (no use_ai_studio) }.';
+
+-- Definer: as private.list_agents.
+create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  perform
+  from ai.agent_connections c
+  where c.id = disconnect_agent.connection_id
+    and c.workspace_id = disconnect_agent.workspace_id
+    and c.login_id = caller.login_id;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  perform ai.end_connection(disconnect_agent.connection_id, caller.user_id);
+  return '{}';
+end
+$$;
+comment on function private.disconnect_agent(bytea, uuid, uuid) is
+  'Revokes a connection of the token''s login with its keys: {}, or { refused: … | not_found }. Idempotent.';

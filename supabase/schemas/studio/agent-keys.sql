@@ -1,0 +1,171 @@
+-- Keys of connected coding agents: whether they work, their renewal, and what ends them.
+
+create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select g.ends_at
+  from private.openid_grants g
+  join private.apps a on a.id = g.app_id and a.enabled
+  where g.id = login_id
+    and g.revoked_at is null
+    and g.ends_at > now()
+    and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
+$$;
+comment on function ai.agent_login_end(uuid) is
+  'Returns when a login''s right to keys ends; null if it has ended. Does not check the login''s proof.';
+
+create or replace function ai.agent_key_status(connection_id uuid) returns text
+  language plpgsql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+declare
+  connection ai.agent_connections;
+begin
+  select * into connection from ai.agent_connections c where c.id = agent_key_status.connection_id and c.revoked_at is null;
+  if not found
+    or ai.agent_login_end(connection.login_id) is null
+    or not ai.may_connect_agents(connection.user_id, connection.workspace_id) then
+    return 'over';
+  end if;
+  return private.proof_status((select g.proof from private.openid_grants g where g.id = connection.login_id));
+end
+$$;
+comment on function ai.agent_key_status(uuid) is
+  'Whether the keys of a connection work: good; over (revoked, login ended, member left or lost the right); mfa_required or '
+  'unavailable as private.proof_status.';
+
+-- Definer: as private.list_agents.
+create or replace function private.issue_agent_key(
+  token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
+) returns jsonb
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+  verdict text;
+  previous ai.keys;
+  made ai.keys;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- The key will refer to the workspace, and an account's deletion locks that before its keys.
+  perform from public.workspaces w where w.id = issue_agent_key.workspace_id and w.deleted_at is null for key share;
+  -- A revocation waits for this key and revokes it, or is waited for.
+  select * into connection
+  from ai.agent_connections c
+  where c.id = issue_agent_key.connection_id
+    and c.workspace_id = issue_agent_key.workspace_id
+    and c.login_id = caller.login_id
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if connection.revoked_at is not null then
+    return jsonb_build_object('outcome', 'revoked');
+  end if;
+  verdict := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
+  if verdict <> 'allowed' then
+    return jsonb_build_object('outcome', verdict);
+  end if;
+  select * into previous
+  from ai.keys k
+  where k.connection_id = connection.id and k.replaced_by is null;
+  -- Keys that were replaced a moment ago still work, so a loop of renewals stops here.
+  if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
+    or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
+    return jsonb_build_object('outcome', 'too_many');
+  end if;
+  made := ai.store_key(
+    caller.user_id, connection.workspace_id,
+    jsonb_build_object(
+      'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
+      'expiresAt', least(now() + interval '8 hours', caller.ends_at)
+    ),
+    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => previous.lineage_id, connection_id => connection.id
+  );
+  -- Programs that read the old key a moment ago finish with it.
+  update ai.keys k
+  set replaced_by = made.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
+  where k.id = previous.id;
+  return jsonb_build_object('outcome', 'issued', 'expiresAt', made.expires_at);
+end
+$$;
+comment on function private.issue_agent_key(bytea, uuid, uuid, text, text) is
+  'Makes the next key of a connection, for 8 hours or until its login ends. The previous key works for 15 more minutes. '
+  'Outcomes: issued (with expiresAt), revoked, not_allowed, not_approved, too_many (20 live keys of the connection, or 200 of '
+  'the workspace). Or { refused: … | not_found }.';
+
+create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  ended ai.agent_connections;
+  key ai.keys;
+begin
+  -- As in private.issue_agent_key: the workspace, the connection, its keys.
+  perform
+  from public.workspaces w
+  where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
+  for key share;
+  update ai.agent_connections c
+  set revoked_at = now()
+  where c.id = end_connection.connection_id and c.revoked_at is null
+  returning * into ended;
+  if not found then
+    return false;
+  end if;
+  update ai.keys k set revoked_at = now() where k.connection_id = ended.id and k.revoked_at is null;
+  select * into key from ai.keys k where k.connection_id = ended.id and k.replaced_by is null;
+  if found then
+    perform set_config('gatehouse.actor_id', actor::text, true);
+    perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
+  end if;
+  -- A manager's revocation also ends what a request was approved for; members disconnect their own agents freely.
+  update ai.agent_access a
+  set state = 'withdrawn', answered_at = now(), answered_by = actor
+  where a.workspace_id = ended.workspace_id
+    and a.user_id = ended.user_id
+    and a.state = 'approved'
+    and actor <> ended.user_id;
+  return true;
+end
+$$;
+comment on function ai.end_connection(uuid, uuid) is
+  'Revokes a connection with its keys. Somebody else than its member also withdraws the member''s approval. False if it was '
+  'revoked before.';
+
+-- Definer: the identity backend deletes accounts, and holds no grant here.
+create or replace function ai.revoke_keys_of_connection() returns trigger
+  language plpgsql
+  volatile
+  security definer
+  set search_path = ''
+as $$
+begin
+  update ai.keys k
+  set revoked_at = coalesce(k.revoked_at, now()), name = ai.agent_name(old.tool)
+  where k.connection_id = old.id;
+  return old;
+end
+$$;
+comment on function ai.revoke_keys_of_connection() is
+  'Revokes the keys of a connection that is deleted with its member''s account, and takes the computer''s name off them.';
+
+create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
+  for each row execute function ai.revoke_keys_of_connection();
+comment on trigger revoke_keys_of_connection on ai.agent_connections is
+  'Without its connection, a key of an agent would be an ordinary one.';

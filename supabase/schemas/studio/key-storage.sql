@@ -1,0 +1,141 @@
+-- Who may make ttr_ai_ keys, and how they are stored; for the studio, coding agents and the seed.
+
+create or replace function ai.store_key(
+  member_id uuid,
+  workspace uuid,
+  key jsonb,
+  lookup text,
+  secret_hash text,
+  lineage uuid default null,
+  connection_id uuid default null
+) returns ai.keys
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+declare
+  made ai.keys;
+begin
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id
+  )
+  select
+    id, coalesce(lineage, id), workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'),
+    store_key.lookup, decode(store_key.secret_hash, 'hex'), (key ->> 'externalAppId')::uuid,
+    ai.text_list(key -> 'allowedModels'), ai.text_list(key -> 'allowedAddresses')::cidr[],
+    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
+    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
+  from (select gen_random_uuid() as id) as made_id
+  returning * into made;
+  if key ->> 'monthlyBudgetUsd' is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+  if lineage is null then
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
+  end if;
+  return made;
+end
+$$;
+comment on function ai.store_key(uuid, uuid, jsonb, text, text, uuid, uuid) is
+  'Stores a new key that ai.key_issue_permission allows, and logs it unless it continues a lineage. connection_id is the '
+  'coding agent that it is for.';
+
+create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
+  language sql
+  stable
+  security invoker
+  set search_path = ''
+as $$
+  select count(*) >= 200
+  from ai.keys k
+  where k.workspace_id = workspace and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())
+$$;
+comment on function ai.has_too_many_keys(uuid) is 'Whether a workspace has 200 live keys, and gets no further one.';
+
+create or replace function ai.text_list(list jsonb) returns text[]
+  language sql
+  immutable
+  security invoker
+  set search_path = ''
+as $$
+  select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
+$$;
+comment on function ai.text_list(jsonb) is 'Returns the texts of a JSON array; null for anything else.';
+
+create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
+  returns text
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    and not (for_agent and ai.may_connect_agents(member_id, workspace)) then
+    return 'not_allowed';
+  end if;
+  -- Held until the key is stored: an approval taken away at the same moment comes before or after it, not between.
+  perform from ai.key_approvals a where a.workspace_id = workspace for key share;
+  return case when found then 'allowed' else 'not_approved' end;
+end
+$$;
+comment on function ai.key_issue_permission(uuid, uuid, boolean) is
+  'allowed, not_allowed (no manage_ai_keys, nor for_agent an approved request) or not_approved (no standing approval of a '
+  'platform admin).';
+
+create or replace function ai.create_key(
+  workspace_id uuid,
+  created_by uuid,
+  name text,
+  lookup text,
+  secret_hash bytea,
+  environment text default 'production',
+  allowed_models text[] default null,
+  requests_per_minute integer default null,
+  tokens_per_minute bigint default null,
+  monthly_budget_usd numeric default null,
+  expires_at timestamptz default null,
+  entity_id text default null
+) returns uuid
+  language plpgsql
+  volatile
+  security invoker
+  set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  key_id uuid := gen_random_uuid();
+begin
+  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
+  if not found then
+    raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
+  end if;
+  if ai.unknown_models(allowed_models) is not null then
+    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
+    requests_per_minute, tokens_per_minute, expires_at, entity_id
+  )
+  values (
+    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
+    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
+    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
+  );
+
+  if monthly_budget_usd is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
+  end if;
+  return key_id;
+end
+$$;
+comment on function ai.create_key is
+  'Stores a new key and returns its id. The caller made the text and shows it once: only its lookup part and SHA-256 '
+  'come here. Whether this caller may create one was decided before, so no role of the API may run it.';

@@ -1,0 +1,120 @@
+import { describe, expect } from "vitest";
+import {
+  callerOf,
+  connect,
+  connectWithKey,
+  createAgentScene,
+  disconnect,
+  issueKey,
+  listAgents,
+  manage,
+} from "./agent-fixtures.ts";
+import { type Database, join, one, test } from "./database.ts";
+
+describe("the request of a member without manage_ai_keys", () => {
+  const open = async (db: Database) => {
+    const scene = await createAgentScene(db, "member");
+    await connect(db, scene, { tool: "codex", host: "build-box" });
+    const { ownerId, workspaceId } = scene.tenant;
+    const listed = await manage(db, "list_agent_access", [ownerId, workspaceId]);
+    const answer = (how: string, by = ownerId) =>
+      manage(db, "answer_agent_access", [by, workspaceId, scene.login.userId, listed.members?.[0]?.requestedAt, how]);
+    return { scene, listed, answer };
+  };
+
+  test("is listed for key managers, and for no one else", async ({ db }) => {
+    const { scene, listed, answer } = await open(db);
+    expect(listed).toMatchObject({ outcome: "listed", members: [{ state: "open", tool: "codex", host: "build-box" }] });
+    const { userId } = scene.login;
+    expect(await manage(db, "list_agent_access", [userId, scene.tenant.workspaceId])).toEqual({
+      outcome: "not_allowed",
+    });
+    expect(await answer("approve", userId)).toEqual({ outcome: "not_allowed" });
+  });
+
+  test("once approved gives keys without another request, until it is withdrawn", async ({ db }) => {
+    const { scene, answer } = await open(db);
+    expect(await answer("approve")).toEqual({ outcome: "done" });
+    const { connectionId, hash } = await connectWithKey(db, scene, { tool: "claude" });
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe("issued");
+    expect(await answer("withdraw")).toEqual({ outcome: "done" });
+    expect(await callerOf(db, hash)).toBeNull();
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_allowed");
+    expect((await connect(db, scene)).state).toBe("requested");
+  });
+
+  test("once declined gives nothing, and may be repeated", async ({ db }) => {
+    const { scene, answer } = await open(db);
+    expect(await answer("decline")).toEqual({ outcome: "done" });
+    expect(await listAgents(db, scene)).toEqual({ access: "declined", connections: [] });
+    expect((await connect(db, scene)).state).toBe("requested");
+    expect(await listAgents(db, scene)).toMatchObject({ access: "open" });
+  });
+
+  test("is withdrawn when a key manager revokes the connection, and stays when the member disconnects", async ({
+    db,
+  }) => {
+    const { scene, answer } = await open(db);
+    await answer("approve");
+    const { connectionId } = await connectWithKey(db, scene);
+    expect(await disconnect(db, scene, connectionId)).toEqual({});
+    expect(await listAgents(db, scene)).toMatchObject({ access: "approved" });
+    await connectWithKey(db, scene);
+    const key = await one<{ id: string }>(db, {
+      sql: "select id from ai.keys where workspace_id = $1 and connection_id is not null and revoked_at is null",
+      values: [scene.tenant.workspaceId],
+    });
+    await manage(db, "revoke_key", [scene.tenant.ownerId, scene.tenant.workspaceId, key.id]);
+    expect(await listAgents(db, scene)).toMatchObject({ access: "withdrawn" });
+  });
+
+  test("emails each key manager once in 24 hours, and other members never", async ({ db }) => {
+    const { scene, answer } = await open(db);
+    const emails = async (userId: string) =>
+      (
+        await one<{ count: number }>(db, {
+          sql: `select count(*)::int as count from private.outgoing_mails o
+                join auth.users u on u.email = o.recipient where u.id = $1 and o.subject = 'Request'`,
+          values: [userId],
+        })
+      ).count;
+    const { ownerId } = scene.tenant;
+    expect([await emails(ownerId), await emails(scene.login.userId)]).toEqual([1, 0]);
+    const repeat = async (age: string) => {
+      await answer("decline");
+      await db.query("update ai.agent_access set emailed_at = now() - $1::interval", [age]);
+      await connect(db, scene);
+      return emails(ownerId);
+    };
+    expect(await repeat("24 hours")).toBe(1);
+    expect(await repeat("24 hours 1 second")).toBe(2);
+  });
+
+  test("is logged with its answers for the owners", async ({ db }) => {
+    const { scene, answer } = await open(db);
+    await answer("approve");
+    await answer("withdraw");
+    const rows = await db.query(
+      "select action, actor_id, subject_id from public.workspace_audit_log where workspace_id = $1 and action like 'agent%' order by id",
+      [scene.tenant.workspaceId],
+    );
+    const common = { actor_id: scene.tenant.ownerId, subject_id: scene.login.userId };
+    expect(rows).toEqual([
+      { action: "agent_access.approved", ...common },
+      { action: "agent_access.withdrawn", ...common },
+    ]);
+  });
+
+  test("ends with the membership, and a member who joins again has to request it again", async ({ db }) => {
+    const { scene, answer } = await open(db);
+    await answer("approve");
+    const { hash } = await connectWithKey(db, scene);
+    const member = [scene.tenant.workspaceId, scene.login.userId];
+    await db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", member);
+    expect(await callerOf(db, hash)).toBeNull();
+    expect((await listAgents(db, scene)).refused).toBe("not_found");
+    await join(db, { workspaceId: scene.tenant.workspaceId, userId: scene.login.userId, role: "member" });
+    expect(await callerOf(db, hash)).toBeNull();
+    expect((await connect(db, scene)).state).toBe("requested");
+  });
+});

@@ -1,0 +1,282 @@
+import { describe, expect } from "vitest";
+import { failureOf, workspaceRoles } from "./actors.ts";
+import {
+  callerOf,
+  connect,
+  connectWithKey,
+  createAgentScene,
+  disconnect,
+  issueKey,
+  listAgents,
+  manage,
+  signInToCommand,
+} from "./agent-fixtures.ts";
+import { setPolicy } from "./app-fixtures.ts";
+import { createUser, type Database, enrollFactor, join, one, signIn, test } from "./database.ts";
+
+const keysOf = (db: Database, workspaceId: string) =>
+  db.query<{ id: string; replaced: boolean; revoked: boolean; seconds: number; name: string; lineage_id: string }>(
+    `select id, lineage_id, name, replaced_by is not null as replaced, revoked_at is not null as revoked,
+       extract(epoch from expires_at - now())::float8 as seconds
+     from ai.keys where workspace_id = $1 and connection_id is not null order by created_at, replaced_by nulls last`,
+    [workspaceId],
+  );
+
+describe("connecting an agent", () => {
+  test("gives a connection to roles with manage_ai_keys, opens a request for use_ai_studio, and refuses others", async ({
+    db,
+  }) => {
+    for (const { role, permissions } of workspaceRoles) {
+      const scene = await createAgentScene(db, role);
+      const may = permissions as readonly string[];
+      const expected = may.includes("manage_ai_keys")
+        ? { state: "connected" }
+        : may.includes("use_ai_studio")
+          ? { state: "requested" }
+          : { refused: role === "outsider" ? "not_found" : "forbidden" };
+      expect(await connect(db, scene), role).toMatchObject(expected);
+    }
+  });
+
+  test("twice returns the same connection", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const [first, second] = [await connect(db, scene), await connect(db, scene)];
+    expect(second.connection?.id).toBe(first.connection?.id);
+    expect((await connect(db, scene, { tool: "codex" })).connection?.id).not.toBe(first.connection?.id);
+  });
+
+  test("is refused without the scope, for another workspace, and by an unknown token", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const other = await createAgentScene(db);
+    const { userId } = scene.login;
+    const narrow = await signInToCommand(db, { userId, asked: ["openid", "workspaces:read"] });
+    expect(await connect(db, { ...scene, login: narrow })).toEqual({ refused: "insufficient_scope" });
+    expect(await connect(db, { ...scene, tenant: other.tenant })).toEqual({ refused: "not_found" });
+    const unknown = { ...scene.login, accessHash: Buffer.alloc(32) };
+    expect(await connect(db, { ...scene, login: unknown })).toEqual({ refused: "unauthenticated" });
+  });
+
+  test("continues the connection of the same computer once its login has ended, and no other", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const first = (await connect(db, scene)).connection?.id;
+    const next = { ...scene, login: await signInToCommand(db, { userId: scene.login.userId }) };
+    const separate = (await connect(db, next)).connection?.id;
+    expect(separate).not.toBe(first);
+    await db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [scene.login.clientId]);
+    const last = { ...scene, login: await signInToCommand(db, { userId: scene.login.userId }) };
+    expect((await connect(db, last)).connection?.id).toBe(first);
+    expect((await connect(db, last, { host: "other" })).connection?.id).toBe(first);
+  });
+});
+
+describe("the key of an agent", () => {
+  test("lives for 8 hours, carries the agent's name, and is charged to its workspace", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { hash } = await connectWithKey(db, scene);
+    const [key] = await keysOf(db, scene.tenant.workspaceId);
+    expect(key?.seconds).toBe(8 * 3600);
+    expect(key?.name).toBe("Claude Code on ann-laptop");
+    expect(await callerOf(db, hash)).toEqual({ workspace_id: scene.tenant.workspaceId, refused: null });
+  });
+
+  test("ends with a login that ends sooner", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    await db.query("update private.openid_grants set ends_at = now() + interval '2 hours' where app_id = $1", [
+      scene.login.clientId,
+    ]);
+    await connectWithKey(db, scene);
+    expect((await keysOf(db, scene.tenant.workspaceId))[0]?.seconds).toBe(2 * 3600);
+  });
+
+  test("cannot be stored for longer than 8 hours, or without an expiry", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    await connectWithKey(db, scene);
+    for (const expiry of ["created_at + interval '8 hours 1 second'", "null"]) {
+      const { code } = await failureOf(async () => {
+        await db.query("savepoint before");
+        await db.query(`update ai.keys set expires_at = ${expiry} where connection_id is not null`);
+      });
+      await db.query("rollback to savepoint before");
+      expect(code, expiry).toBe("23514");
+    }
+  });
+
+  test("is replaced by the next one, works for 15 more minutes, and keeps its lineage", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId, hash } = await connectWithKey(db, scene);
+    const next = await issueKey(db, scene, connectionId);
+    const keys = await keysOf(db, scene.tenant.workspaceId);
+    expect(keys.map(({ replaced, seconds }) => [replaced, seconds])).toEqual([
+      [true, 15 * 60],
+      [false, 8 * 3600],
+    ]);
+    expect(new Set(keys.map(({ lineage_id }) => lineage_id)).size).toBe(1);
+    expect(await callerOf(db, hash)).not.toBeNull();
+    expect(await callerOf(db, next.hash)).not.toBeNull();
+  });
+
+  test("stands for its connection in the studio's list, once, with what renews it", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId } = await connectWithKey(db, scene);
+    await issueKey(db, scene, connectionId);
+    const list = () => manage(db, "list_keys", [scene.tenant.ownerId, scene.tenant.workspaceId]);
+    const agents = async () => (await list()).keys?.filter(({ agent }) => agent !== null) ?? [];
+    expect(await agents()).toMatchObject([
+      { name: "Claude Code on ann-laptop", state: "active", agent: { tool: "claude", host: "ann-laptop" } },
+    ]);
+    await db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [scene.login.clientId]);
+    expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
+  });
+
+  test("is not rotated by hand", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    await connectWithKey(db, scene);
+    const [key] = await keysOf(db, scene.tenant.workspaceId);
+    const { ownerId, workspaceId } = scene.tenant;
+    const rotation = [ownerId, workspaceId, key?.id, 0, "abcdefghijkm", "00".repeat(32)];
+    expect(await manage(db, "rotate_key", rotation)).toEqual({ outcome: "agent_key" });
+  });
+
+  test.for([
+    [20, "issued"],
+    [21, "too_many"],
+  ] as const)("number %d within 15 minutes is: %s", async ([count, outcome], { db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId } = await connectWithKey(db, scene);
+    for (let made = 1; made < count - 1; made++) await issueKey(db, scene, connectionId);
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe(outcome);
+  });
+
+  test("needs the platform's standing approval", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const connectionId = String((await connect(db, scene)).connection?.id);
+    await db.query("delete from ai.key_approvals where workspace_id = $1", [scene.tenant.workspaceId]);
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe("not_approved");
+  });
+
+  test("is given to the login that made the connection alone", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const connectionId = String((await connect(db, scene)).connection?.id);
+    const other = await signInToCommand(db, { userId: scene.login.userId });
+    expect(await issueKey(db, { ...scene, login: other }, connectionId)).toMatchObject({ refused: "not_found" });
+    expect(await disconnect(db, { ...scene, login: other }, connectionId)).toEqual({ refused: "not_found" });
+  });
+});
+
+describe("an agent's keys stop working", () => {
+  const endings: [string, (db: Database, scene: Awaited<ReturnType<typeof createAgentScene>>) => Promise<unknown>][] = [
+    [
+      "a key manager revokes the key",
+      async (db, { tenant }) => {
+        const [key] = await keysOf(db, tenant.workspaceId);
+        return manage(db, "revoke_key", [tenant.ownerId, tenant.workspaceId, key?.id]);
+      },
+    ],
+    [
+      "the login is revoked",
+      (db, { login }) =>
+        db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [login.clientId]),
+    ],
+    [
+      "the login's time is up",
+      (db, { login }) =>
+        db.query(
+          "update private.openid_grants set created_at = now() - interval '2 days', ends_at = now() where app_id = $1",
+          [login.clientId],
+        ),
+    ],
+    [
+      "the person signs out everywhere",
+      (db, { login }) => db.query("select private.sign_out_everywhere($1, null)", [login.userId]),
+    ],
+    [
+      "an administrator requires MFA",
+      (db, { login }) =>
+        setPolicy(db, { userId: login.userId, policy: { required: true, generation: 1, boundary: 1 } }),
+    ],
+    [
+      "the client is turned off",
+      (db, { login }) => db.query("update private.apps set enabled = false where id = $1", [login.clientId]),
+    ],
+    [
+      "the client loses the scope",
+      (db, { login }) => db.query("update private.apps set scopes = '{profile}' where id = $1", [login.clientId]),
+    ],
+    [
+      "the member leaves the workspace",
+      (db, { tenant, login }) =>
+        db.query("delete from public.workspace_members where workspace_id = $1 and user_id = $2", [
+          tenant.workspaceId,
+          login.userId,
+        ]),
+    ],
+    [
+      "the member's role loses the permission",
+      (db, { tenant }) =>
+        db.query("update public.workspace_roles set permissions = '{}' where workspace_id = $1 and not is_owner", [
+          tenant.workspaceId,
+        ]),
+    ],
+    ["the account is deleted", (db, { login }) => db.query("delete from auth.users where id = $1", [login.userId])],
+  ];
+
+  test.for(endings)("when %s", async ([, end], { db }) => {
+    const scene = await createAgentScene(db);
+    const { hash } = await connectWithKey(db, scene);
+    expect(await callerOf(db, hash)).not.toBeNull();
+    await end(db, scene);
+    expect(await callerOf(db, hash)).toBeNull();
+  });
+
+  test("when the second factor that the login was proved with is removed", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { userId } = scene.login;
+    const factorId = await enrollFactor(db, { userId });
+    const login = await signInToCommand(db, { userId, claims: await signIn(db, { userId, factorId }) });
+    const { hash } = await connectWithKey(db, { ...scene, login });
+    expect(await callerOf(db, hash)).not.toBeNull();
+    await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+    expect(await callerOf(db, hash)).toBeNull();
+  });
+
+  test("after a revocation, until the agent is connected again", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    const { connectionId } = await connectWithKey(db, scene);
+    const [key] = await keysOf(db, scene.tenant.workspaceId);
+    await manage(db, "revoke_key", [scene.tenant.ownerId, scene.tenant.workspaceId, key?.id]);
+    expect((await issueKey(db, scene, connectionId)).outcome).toBe("revoked");
+    expect(await listAgents(db, scene)).toMatchObject({ connections: [{ id: connectionId, state: "revoked" }] });
+    const again = String((await connect(db, scene)).connection?.id);
+    expect(again).not.toBe(connectionId);
+    expect((await issueKey(db, scene, again)).outcome).toBe("issued");
+  });
+
+  test("and a deleted account leaves neither its computer's name nor its connection", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    await connectWithKey(db, scene);
+    await db.query("delete from auth.users where id = $1", [scene.login.userId]);
+    expect(
+      await db.query(
+        "select name, revoked_at is not null as revoked from ai.keys where workspace_id = $1 and id <> $2",
+        [scene.tenant.workspaceId, scene.tenant.keyId],
+      ),
+    ).toEqual([{ name: "Claude Code", revoked: true }]);
+    expect(
+      await db.query("select from ai.agent_connections where workspace_id = $1", [scene.tenant.workspaceId]),
+    ).toEqual([]);
+  });
+});
+
+test("agents' tables are written by these functions alone", async ({ db }) => {
+  for (const sql of ["delete from ai.agent_access", "update ai.agent_connections set revoked_at = null"])
+    expect((await failureOf(() => db.asRole("service_role", () => db.query(sql)))).code).toBe("42501");
+  const scene = await createAgentScene(db);
+  const stranger = await createUser(db);
+  await join(db, { workspaceId: scene.tenant.workspaceId, userId: stranger.id, role: "member" });
+  expect(
+    await one(db, {
+      sql: "select ai.may_connect_agents($1, $2) as may",
+      values: [stranger.id, scene.tenant.workspaceId],
+    }),
+  ).toEqual({ may: false });
+});

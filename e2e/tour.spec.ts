@@ -15,7 +15,7 @@ const [satellite] = stack.satellites;
 
 type Visit = { page: Page; newcomer: Person };
 
-/** What the README's bold words mean, to somebody who reads its tour for the first time. */
+/** What a reader of the tour does at each of its bold words. */
 const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   "Create an account": async ({ page, newcomer }) => {
     await page.goto(stack.base);
@@ -61,7 +61,7 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   },
 };
 
-test("the README's tour does what it says, from signing up to the doctor's word", async ({ page, newcomer }) => {
+test("the tour of docs/getting-started.md works as written, from sign-up to the doctor", async ({ page, newcomer }) => {
   // Models that tests of other tiers left in the stack: the doctor would find that the demo provider lacks some.
   await query("update ai.models set enabled = false where owned_by = 'test'", []);
   const workplace = await openWorkplace(stack);
@@ -70,7 +70,7 @@ test("the README's tour does what it says, from signing up to the doctor's word"
     for (const step of readTour(tour.file, readDocument(tour.file), tour.heading)) {
       if (step.kind === "words") {
         const deed = deeds[step.words];
-        expect(deed, `the tour says “${step.words}”, and nobody here knows what to do then`).toBeDefined();
+        expect(deed, `the tour has “${step.words}”, which no step here handles`).toBeDefined();
         await test.step(step.words, () => deed?.({ page, newcomer }));
         done.push(step.words);
       } else {

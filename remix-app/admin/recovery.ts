@@ -12,7 +12,7 @@ import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, una
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const daySeconds = 24 * 60 * 60;
-/** Of a recovery override (docs/recovery.md, Override): 7 days unless said otherwise, and never more than a month. */
+/** Of a recovery override (docs/admin-guide.md, Recovery override): 7 days unless said otherwise, and never more than a month. */
 export const defaultLifetimeDays = 7;
 const maxLifetimeDays = 30;
 

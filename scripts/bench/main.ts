@@ -22,7 +22,7 @@ import { pageRows } from "./web/page-rows.ts";
 
 /**
  * `npm run bench`: starts a stack of its own as `npm start` does, measures, and prints each figure with its goal
- * (docs/performance.md). Exits with 0 even if goals are missed, since figures depend on the machine.
+ * (docs/capacity.md). Exits with 0 even if goals are missed, since figures depend on the machine.
  */
 const without = ["provider", "mail", "oidc", "notes"];
 /** Chat calls of growth are answered by the stack's own provider. */

@@ -1,11 +1,14 @@
 /**
- * Every block that is parsed and not run: its document, why (a `needs=` of blocks.ts, or a language that does nothing),
- * and its first line. A block that joins them is named here as well, so that nobody excuses one in passing.
+ * Every block that is parsed but not run: its document, the reason (a `needs=` of blocks.ts, or a language that does
+ * nothing) and its first line. New ones must be added here, so that no block is excused by accident.
  */
 export const notRun: readonly string[] = [
   "README.md checkout: npm ci && npm start",
   "README.md checkout: npm ci && npm test",
   "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project integration",
+  'docs/admin-guide.md values: npm run admin -- grant ada@example.com --reason "on call"',
+  "docs/admin-guide.md production: npx node --env-file=production.env scripts/admin.ts list",
+  "docs/capacity.md checkout: npm run soak                     # 30 minutes of traffic, and the audit",
   "docs/coding-agents.md values: npx gatehouse login --url https://app.example.com",
   'docs/coding-agents.md values: npm run app -- add gatehouse --kind openid --display-name "Gatehouse command" --public --device-grant \\',
   "docs/coding-agents.md values: npx gatehouse token opencode > /dev/null && opencode",
@@ -47,8 +50,6 @@ export const notRun: readonly string[] = [
   "docs/providers.md ini: AI_PROVIDER_GOOGLE_KIND=gemini",
   "docs/providers.md ini: AI_PROVIDER_VLLM_KIND=vllm",
   "docs/providers.md ini: AI_PROVIDER_OWN_BASE_URL=https://llm.example.com/v1",
-  "docs/recovery.md production: npx node --env-file=production.env scripts/admin.ts list",
-  'docs/required-mfa.md values: npm run admin -- grant ada@example.com --reason "on call"',
   'docs/satellites.md values: npm run app -- add memo --display-name Memo --origin http://127.0.0.1:4000 --scope profile --reason "trying it"',
   'docs/satellites.md satellite: import { createSatellite } from "@gatehouse/satellite/express";',
   'docs/satellites.md satellite: import { createSatellite } from "@gatehouse/satellite/hono";',
@@ -59,7 +60,6 @@ export const notRun: readonly string[] = [
   'docs/satellites.md context: import { satellite } from "./satellite.server";',
   "docs/satellites.md satellite: export function loader() {",
   'docs/satellites.md context: import { createSatellite } from "@gatehouse/satellite";',
-  "docs/soak.md checkout: npm run soak                     # 30 minutes of traffic, and the audit",
   "docs/upgrading.md hosted: npx supabase db push --linked --dry-run   # the migrations that would be applied",
   "docs/upgrading.md hosted: create index concurrently on ai.runs_2026_11 (request_id, workspace_id);",
   "docs/upgrading.md hosted: npx supabase migration repair --linked --status applied",

@@ -17,7 +17,16 @@ const lockAttempts = 20;
  */
 export type Workplace = { directory: string; stack: Stack; remove: () => Promise<void> };
 
-const checkout = ["package.json", "node_modules", "remix-app", "supabase", "scripts", "docs", "build"];
+const checkout = [
+  "package.json",
+  "package-lock.json",
+  "node_modules",
+  "remix-app",
+  "supabase",
+  "scripts",
+  "docs",
+  "build",
+];
 
 /** Makes a workplace for the blocks of one document, which may leave files for each other. */
 export async function openWorkplace(stack: Stack): Promise<Workplace> {

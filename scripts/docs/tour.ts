@@ -1,7 +1,7 @@
 import { type Block, isRunnable, readBlocks } from "./blocks.ts";
 
 /** The section that e2e/tour.spec.ts does as it says, its blocks among what else its reader does. */
-export const tour = { file: "README.md", heading: "Five minutes with it" };
+export const tour = { file: "docs/getting-started.md", heading: "Five minutes with it" };
 
 /** What a section asks of its reader, in its order: something to find on a page, in bold, or a block to run. */
 export type Step = { kind: "words"; words: string } | { kind: "block"; block: Block };

@@ -1,5 +1,5 @@
 /**
- * The required-MFA rule (docs/required-mfa.md) written a second time, from its words: nobody is let in by it, and the one
+ * The required-MFA rule (docs/admin-guide.md) written a second time, from its words: nobody is let in by it, and the one
  * that decides (supabase/schemas/mfa/rule.sql) has to agree with it. required-mfa-vectors.json drives both.
  */
 

@@ -2,7 +2,7 @@ import { partOf } from "../faults/spans.ts";
 import type { ConnectionSample, Sample } from "../samples.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
-/** Megabytes (docs/soak.md, Audit). The platform kills functions at 256; of the others, what a small server has. */
+/** Megabytes (docs/capacity.md). The platform kills functions at 256; of the others, what a small server has. */
 export const mostRssMb: Record<string, number> = { functions: 200, web: 512, identity: 512, gateway: 512, notes: 512 };
 /** Of a process's time, its warm-up: a heap is enlarged before it is cleaned, until it is as large as the work asks for. */
 const warmUpPart = 1 / 3;
